@@ -1,0 +1,81 @@
+"""Who proposes the next artifact: the context an agent gets, the proposal it returns."""
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import msgspec
+
+from daydream.canonical import JsonObject
+from daydream.tasks.base import Artifact, Evaluation, TaskInfo
+
+
+class Ancestor(msgspec.Struct, frozen=True):
+    """One earlier node of the branch that is being extended."""
+
+    depth: int
+    status: str
+    score: float
+    error_class: str | None
+    message: str
+
+
+class AttemptContext(msgspec.Struct, frozen=True):
+    """Everything an agent may know. Attempts of one batch never see each other."""
+
+    task: TaskInfo
+    round: int
+    branch: int
+    """Number of the branch that the new node belongs to, from 0."""
+    depth: int
+    """Depth of the new node, from 1."""
+    attempt_seed: int
+    """Function of (run seed, round, branch, depth): fresh every round."""
+    world_seed: int
+    """Function of (run seed, branch, depth): the same in every round."""
+    parent: Artifact
+    evaluation: Evaluation | None
+    """The parent's evaluation; None for a root that is not evaluated."""
+    lineage: tuple[Ancestor, ...] = ()
+    """From the root to the parent."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What one proposal cost beyond the attempt itself."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    """None where the price is not known; never 0 in its place."""
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What an agent proposes."""
+
+    artifact: Artifact
+    rationale: str = ""
+    usage: Usage = Usage()
+    notes: JsonObject = {}
+    """Facts of how the artifact was made, kept in the journal."""
+
+
+class DiscoveryAgent(Protocol):
+    """Makes one child. Fixed for a whole run."""
+
+    name: str
+    """The spec that rebuilds it."""
+    where: Literal["inline", "process"]
+    """``inline``: cheap or waiting elsewhere, runs in a thread; ``process``: computes, wants a core."""
+    deterministic: bool
+    """Whether equal contexts give equal proposals."""
+
+    def propose(self, context: AttemptContext) -> Proposal:
+        """Return one child of ``context.parent``.
+
+        May raise anything; the attempt becomes a failed node that keeps the reason.
+        """
+        ...
+
+
+AgentFactory = Callable[[str, TaskInfo], DiscoveryAgent]
+"""Builds an agent from the text after ``NAME:`` (may be empty) and the task."""

@@ -1,0 +1,87 @@
+"""Every error that Daydream raises on purpose, one class for each boundary a failure can cross.
+
+    DaydreamError
+    ├── UsageError            the person asked for something that does not exist (exit code 2)
+    │   ├── ConfigError       a setting, a key or a file of settings
+    │   ├── RegistryError     a name of a task, policy, proposer or agent
+    │   └── TaskError         a task, its parameters or its folder cannot be used
+    ├── EnvironmentMissing    something has to be installed or started first (exit code 3)
+    ├── TreeError             a tree, a view or a pool breaks its own rules
+    ├── PolicyError           a policy raised, or named parents that it may not name
+    ├── SelectionError        no candidate can be deployed
+    ├── AgentError            a discovery agent produced nothing that can be evaluated
+    ├── SandboxError          the sandbox itself failed (a failing command is no error)
+    ├── StoreError            a run folder cannot be read or written
+    └── Stopped               the run was asked to stop; what was paid for is kept
+
+A message says what failed, what was found, what was expected, and what to do. Three places catch
+broadly: the attempt boundary (a bad attempt is data), the sandbox child, and the command line.
+"""
+
+
+class DaydreamError(Exception):
+    """Base of every error above. ``exit_code`` is what the command line returns for it."""
+
+    exit_code = 1
+
+
+class UsageError(DaydreamError):
+    """The request itself cannot be served; nothing was started."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A configuration key, value or file is wrong."""
+
+
+class RegistryError(UsageError):
+    """A plug-in name is unknown; the message lists the nearest known names."""
+
+
+class EnvironmentMissing(DaydreamError):  # noqa: N818 - reads as a condition, as design asks
+    """A program, package or key that this command needs is absent; the message says how to get it."""
+
+    exit_code = 3
+
+
+class TreeError(DaydreamError):
+    """A tree, node, view or pool violates an invariant of :mod:`daydream.tree`."""
+
+
+class PolicyError(DaydreamError):
+    """A policy raised, or returned a batch that no world accepts."""
+
+
+class SelectionError(DaydreamError):
+    """Selection ended without a policy that can be deployed."""
+
+
+class TaskError(UsageError):
+    """A task cannot be built as named, or its folder or evaluator cannot be used."""
+
+
+class AgentError(DaydreamError):
+    """A discovery agent could not make an artifact; the attempt becomes a failed node."""
+
+
+class SandboxError(DaydreamError):
+    """The sandbox could not do its own work. A command that fails or is killed is a result instead."""
+
+
+class StoreError(DaydreamError):
+    """A run folder, journal or blob is unreadable, locked, malformed or cannot be written."""
+
+
+class Stopped(DaydreamError):  # noqa: N818 - a request to end, not a fault
+    """A budget, a STOP file or an interrupt ended the rollout; the run can be resumed.
+
+    ``reason`` is one short phrase for the screen and the journal.
+    """
+
+    exit_code = 0
+
+    def __init__(self, reason: str, *, exit_code: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.exit_code = exit_code

@@ -1,0 +1,94 @@
+"""Names of plug-ins and where their code is. Nothing is imported before it is used.
+
+A name maps to ``module:attribute``. Packages can add names through the entry point groups
+``daydream.tasks``, ``daydream.policies``, ``daydream.proposers`` and ``daydream.agents``.
+"""
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Final
+
+from daydream.errors import EnvironmentMissing, RegistryError
+
+TASKS: Final[Mapping[str, str]] = {
+    "autocorrelation": "daydream.tasks.autocorrelation:build",
+    "branch-world": "daydream.tasks.branch_world:build",
+    "circle-packing": "daydream.tasks.circle_packing:build",
+    "kernel-layernorm": "daydream.tasks.kernel_layernorm:build",
+    "lasso": "daydream.tasks.lasso:build",
+    "sum-diff": "daydream.tasks.sum_diff:build",
+}
+TASK_ALIASES: Final[Mapping[str, str]] = {
+    "autocorr": "autocorrelation",
+    "packing": "circle-packing",
+    "sumdiff": "sum-diff",
+}
+POLICIES: Final[Mapping[str, str]] = {
+    "adaptive": "daydream.policies.adaptive:Adaptive",
+    "best_first": "daydream.policies.best_first:BestFirst",
+    "parallel_refine": "daydream.policies.parallel_refine:ParallelRefine",
+}
+PROPOSERS: Final[Mapping[str, str]] = {
+    "auto": "daydream.proposers.auto:Auto",
+    "grid": "daydream.proposers.grid:Grid",
+    "none": "daydream.proposers.none:Nothing",
+    "system1": "daydream.proposers.system1:System1",
+}
+AGENTS: Final[Mapping[str, str]] = {
+    "command": "daydream.agents.command_line:build",
+    "local_search": "daydream.agents.local_search:build",
+    "scripted": "daydream.agents.scripted:build",
+}
+FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "task": TASKS,
+    "policy": POLICIES,
+    "proposer": PROPOSERS,
+    "agent": AGENTS,
+}
+PLURALS: Final[Mapping[str, str]] = {
+    "task": "tasks",
+    "policy": "policies",
+    "proposer": "proposers",
+    "agent": "agents",
+}
+
+
+def names(family: str) -> list[str]:
+    """Return the known names of ``family`` (task, policy, proposer, agent), sorted."""
+    extra = {entry.name for entry in entry_points(group=f"daydream.{PLURALS[family]}")}
+    return sorted(set(FAMILIES[family]) | extra)
+
+
+def load(family: str, name: str) -> object:
+    """Return the object behind ``name``.
+
+    Raises :class:`RegistryError` for an unknown name, with the nearest ones, and
+    :class:`EnvironmentMissing` when a package that it needs is not installed.
+    """
+    target = FAMILIES[family].get(name)
+    if target is None:
+        for entry in entry_points(group=f"daydream.{PLURALS[family]}"):
+            if entry.name == name:
+                loaded: object = entry.load()
+                return loaded
+        raise unknown(family, name, names(family))
+    module, _, attribute = target.partition(":")
+    try:
+        found: object = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("daydream"):
+            raise
+        raise EnvironmentMissing(
+            f"{family} {name} needs the package {error.name!r}, which is not installed; "
+            "install the extra that brings it: pip install 'daydream-rsi[tasks]'"
+        ) from None
+    return found
+
+
+def unknown(what: str, name: str, known: list[str]) -> RegistryError:
+    """Return the error for an unknown ``name``, with the nearest known ones."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+    return RegistryError(f"unknown {what} {name!r}; {hint}")

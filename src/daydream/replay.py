@@ -1,0 +1,156 @@
+"""Replay: a finished tree as a world. Reveals stored nodes and nothing else, for free.
+
+Each pick of a parent reveals its earliest-created unrevealed recorded child; where there is none
+the slot stays empty and counts as off the record. A replay ends when no node of the frontier has a
+recorded continuation. Time and memory are linear in the revealed nodes (and one list copy a world).
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from daydream.objective import Breakdown, Objective, attainment
+from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Policy, Revealed, Rollout, solve
+from daydream.tree import (
+    ROOT,
+    Batch,
+    Eligibility,
+    GrowingView,
+    Pool,
+    Status,
+    Tree,
+    TreeView,
+    VisibleNode,
+)
+
+
+class Record:
+    """A tree indexed for replay: children of node i are ``children[first[i]:first[i + 1]]``.
+
+    Built once a tree and shared by any number of replays; never changed.
+    """
+
+    __slots__ = ("children", "eligibility", "first", "root_score", "root_status", "rows")
+
+    def __init__(self, tree: Tree, eligibility: Eligibility | None = None) -> None:
+        nodes = tree.nodes
+        counts = [0] * (len(nodes) + 1)
+        for node in nodes:
+            if node.parent is not None:
+                counts[node.parent + 1] += 1
+        for i in range(len(nodes)):
+            counts[i + 1] += counts[i]
+        self.first = counts
+        """(nodes + 1,) offsets into ``children``."""
+        cursor = counts[:-1]
+        self.children = [0] * (len(nodes) - 1)
+        """(nodes - 1,) node ids, grouped by parent, in creation order."""
+        self.rows: list[tuple[Status, float, str | None]] = []
+        """What a reveal of node i shows."""
+        for node in nodes:
+            if node.parent is not None:
+                self.children[cursor[node.parent]] = node.id
+                cursor[node.parent] += 1
+            self.rows.append((node.status or Status.INVALID, node.score, node.error_class))
+        self.eligibility: Eligibility = tree.eligibility if eligibility is None else eligibility
+        self.root_status = nodes[ROOT].status
+        self.root_score = nodes[ROOT].score
+
+
+class ReplayWorld:
+    """One replay of one record. Use a new one for each rollout."""
+
+    __slots__ = ("_chain", "_next", "_open", "_record", "_source", "_view")
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._next = record.first[:-1]
+        self._source = [ROOT]
+        self._chain = record.eligibility == "chain"
+        self._open = 1 if record.first[1] > record.first[0] else 0
+        self._view = GrowingView(
+            status=record.root_status, score=record.root_score, eligibility=record.eligibility
+        )
+
+    def view(self) -> TreeView:
+        """Return the revealed prefix."""
+        return self._view
+
+    def advance(self, batch: Batch) -> Revealed:
+        """Reveal one recorded child for each parent in ``batch``, in order, where there is one."""
+        record, view, source, pointers = self._record, self._view, self._source, self._next
+        first, children, rows = record.first, record.children, record.rows
+        revealed: list[VisibleNode] = []
+        for parent in batch:
+            origin = source[parent]
+            position = pointers[origin]
+            last = first[origin + 1]
+            if position == last:
+                view.exhaust(parent)
+                continue
+            pointers[origin] = position + 1
+            child = children[position]
+            status, score, error_class = rows[child]
+            revealed.append(view.reveal(parent, status, score, error_class))
+            source.append(child)
+            if position + 1 == last or (self._chain and parent != ROOT):
+                self._open -= 1
+            if first[child + 1] > first[child]:
+                self._open += 1
+        view.batches += 1
+        return Revealed(revealed, len(batch) - len(revealed), self._open == 0)
+
+
+class WorldScore(msgspec.Struct, frozen=True):
+    """The replay score of one policy in one world."""
+
+    tree: int
+    """Round of the tree that is the world."""
+    breakdown: Breakdown
+    off_record: int
+    recorded: int
+    """Attempts in the record."""
+
+
+def score_world(
+    pool: Pool,
+    tree: Tree,
+    objective: Objective,
+    *,
+    best: float | None,
+    attempts: int,
+    batches: int,
+    off_record: int,
+    limit: int,
+) -> WorldScore:
+    """Return the score of a rollout that ended with these counts; ``best`` is None without success."""
+    fallback = pool.fallback(tree)
+    quality = fallback if best is None else best
+    if objective.normalised:
+        top = tree.best
+        base = tree.baseline if tree.baseline is not None else fallback
+        attained = attainment(quality, base, quality if top is None else top.score)
+        breakdown = objective.relative(
+            attained, attempts, batches, recorded=tree.attempts, limit=limit
+        )
+    else:
+        breakdown = objective.raw(quality, attempts, batches, pool.scale)
+    return WorldScore(
+        tree=tree.round, breakdown=breakdown, off_record=off_record, recorded=tree.attempts
+    )
+
+
+def replay(
+    policy: Callable[[], Policy],
+    tree: Tree,
+    *,
+    record: Record | None = None,
+    limit: int = DEFAULT_LIMIT,
+    max_batches: int = DEFAULT_MAX_BATCHES,
+) -> Rollout:
+    """Return the rollout of a fresh ``policy()`` in the world of ``tree``.
+
+    ``record`` saves indexing the tree again. Raises what :func:`daydream.search.solve` raises.
+    """
+    world = ReplayWorld(Record(tree) if record is None else record)
+    return solve(policy(), world, limit=limit, max_batches=max_batches)

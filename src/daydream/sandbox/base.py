@@ -1,0 +1,60 @@
+"""Where code that is not ours runs: one command with files and limits, and what became of it."""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+Outcome = Literal["exited", "signalled", "wall", "cpu", "memory", "output"]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds on one job. A job over a bound is killed with everything it started."""
+
+    wall_s: float = 60.0
+    cpu_s: float | None = None
+    """CPU seconds of one process of the job; None follows ``wall_s``."""
+    memory_mb: int | None = None
+    """Resident MiB of the whole process tree."""
+    output_bytes: int = 1 << 20
+    """Bytes kept of each of standard output and standard error; more is read and dropped."""
+    processes: int | None = None
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One command."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] = {}
+    """The whole environment; nothing is inherited."""
+    stdin: bytes = b""
+
+
+class ExecResult(msgspec.Struct, frozen=True):
+    """What became of a job. A failing command is a result, not an error."""
+
+    outcome: Outcome
+    exit: int | None
+    """Exit status, or None when a signal or a limit ended it."""
+    stdout: bytes
+    stderr: bytes
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    layers: tuple[str, ...]
+    """The isolation that was in force."""
+    result: bytes = b""
+    """What the job wrote to its result descriptor, which standard output cannot reach."""
+
+
+class Sandbox(Protocol):
+    """Runs jobs."""
+
+    layers: tuple[str, ...]
+
+    def run(self, job: Job, limits: Limits) -> ExecResult:
+        """Run ``job`` to its end or its bounds; no process of it is left when this returns.
+
+        Raises :class:`daydream.errors.SandboxError` only when the sandbox itself failed.
+        """
+        ...

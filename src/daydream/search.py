@@ -1,0 +1,119 @@
+"""The one search loop. A policy picks parents, a world answers; live and replay differ only there."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from daydream.errors import PolicyError
+from daydream.tree import ROOT, Batch, Frontier, TreeView, VisibleNode
+
+DEFAULT_LIMIT = 8
+DEFAULT_MAX_BATCHES = 1_000
+
+
+class Policy(Protocol):
+    """Chooses the next attempts. Built once for a rollout, so it may keep state."""
+
+    def select_batch(self, view: TreeView, limit: int) -> Batch:
+        """Return at most ``limit`` ids of ``view.frontier``: the root any number of times, others once.
+
+        An empty batch ends the rollout.
+        """
+        ...
+
+
+class Revealed(msgspec.Struct, frozen=True):
+    """What one batch brought."""
+
+    nodes: Sequence[VisibleNode]
+    """The new nodes, in slot order; shorter than the batch where slots stayed empty."""
+    empty: int
+    """Slots that stayed empty."""
+    ended: bool
+    """No further batch can bring anything in this world."""
+
+
+class World(Protocol):
+    """Where a policy acts: :class:`~daydream.online.OnlineWorld` or ``ReplayWorld``."""
+
+    def view(self) -> TreeView:
+        """Return the window on the revealed prefix; the same object for the whole rollout."""
+        ...
+
+    def advance(self, batch: Batch) -> Revealed:
+        """Make or reveal one child for each parent in ``batch``, which :func:`check_batch` passed."""
+        ...
+
+
+class Rollout(msgspec.Struct, frozen=True):
+    """One policy in one world, ended."""
+
+    view: TreeView
+    attempts: int
+    batches: int
+    off_record: int
+    """Picks that came back empty."""
+    best: float | None
+    """Greatest ``ok`` score among attempts."""
+    sizes: tuple[int, ...]
+    """Size of each batch, as decided."""
+
+
+def check_batch(view: TreeView, batch: Batch, limit: int) -> None:
+    """Raise :class:`PolicyError` unless ``batch`` may be played on ``view``."""
+    size = len(batch)
+    if size > limit:
+        raise PolicyError(
+            f"policy named {size} parents in batch {view.batches + 1} (expected at most {limit}); "
+            "return fewer ids"
+        )
+    frontier: Frontier = view.frontier
+    seen: set[int] = set()
+    for parent in batch:
+        if type(parent) is not int or parent not in frontier:
+            raise PolicyError(
+                f"policy named parent {parent!r} in batch {view.batches + 1} (expected ids from "
+                f"view.frontier, {len(frontier)} nodes); pick the root or a revealed leaf"
+            )
+        if parent != ROOT:
+            if parent in seen:
+                raise PolicyError(
+                    f"policy named node {parent} twice in batch {view.batches + 1} (expected each "
+                    "node but the root at most once); name the root to open branches"
+                )
+            seen.add(parent)
+
+
+def solve(
+    policy: Policy,
+    world: World,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    max_batches: int = DEFAULT_MAX_BATCHES,
+) -> Rollout:
+    """Run ``policy`` in ``world`` until an empty batch, the world's end, or ``max_batches``.
+
+    Raises :class:`PolicyError` for a batch that no world accepts, and whatever the policy raises.
+    """
+    view = world.view()
+    off_record = 0
+    sizes: list[int] = []
+    while view.batches < max_batches:
+        batch = policy.select_batch(view, limit)
+        if not batch:
+            break
+        check_batch(view, batch, limit)
+        revealed = world.advance(batch)
+        sizes.append(len(batch))
+        off_record += revealed.empty
+        if revealed.ended:
+            break
+    return Rollout(
+        view=view,
+        attempts=view.attempts,
+        batches=view.batches,
+        off_record=off_record,
+        best=view.best,
+        sizes=tuple(sizes),
+    )
