@@ -1,12 +1,14 @@
 """Parallel refinement that gives up a branch once it has stayed flat for long enough."""
 
+import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from daydream.objective import MARGIN
 from daydream.policies.base import BuiltinSpec
 from daydream.policies.parallel_refine import RefineLoop
 from daydream.search import Policy
-from daydream.tree import VisibleNode
+from daydream.tree import OK, VisibleNode
 
 
 class Adaptive(BuiltinSpec, frozen=True):
@@ -47,21 +49,29 @@ class _AdaptiveLoop(RefineLoop):
         self._flat: list[int] = []
         """Length of the run of flat steps that each branch ends with."""
 
-    def keeps(self, node: VisibleNode) -> bool:
-        branch = node.branch
-        if node.depth == 1:
-            self._best.append(node.score if node.ok else None)
-            self._flat.append(0)
-            return True
-        best = self._best[branch]
-        if not node.ok:
-            flat = self._threshold > 0
-        elif best is None:
-            self._best[branch], flat = node.score, False
-        else:
-            gain = node.score - best
-            if gain > 0:
-                self._best[branch] = node.score
-            flat = max(0.0, gain) < self._threshold
-        self._flat[branch] = self._flat[branch] + 1 if flat else 0
-        return self._flat[branch] < self._patience
+    def going_on(self, nodes: Sequence[VisibleNode]) -> list[int]:
+        bests, flats = self._best, self._flat
+        patience, threshold, deepest = self._patience, self._threshold, self._depth
+        kept: list[int] = []
+        for node in nodes:
+            branch, depth, score = node.branch, node.depth, node.score
+            run = 0
+            if depth == 1:
+                bests.append(score if node.status is OK else None)
+                flats.append(0)
+            else:
+                best = bests[branch]
+                gain = 0.0
+                if node.status is OK:
+                    if best is None:
+                        gain = math.inf
+                        bests[branch] = score
+                    elif score > best:
+                        gain = score - best
+                        bests[branch] = score
+                if gain < threshold:
+                    run = flats[branch] + 1
+                flats[branch] = run
+            if run < patience and depth < deepest:
+                kept.append(node.id)
+        return kept

@@ -1,11 +1,13 @@
 """What a policy spec is: frozen data with a name, a JSON form, and a way to build a fresh policy."""
 
 import math
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
+from daydream.canonical import JsonValue
 from daydream.errors import UsageError
 from daydream.search import Policy
 
@@ -23,7 +25,7 @@ class PolicySpec(Protocol):
         """Return a fresh policy for one rollout on a task with score scale ``scale``."""
         ...
 
-    def to_json(self) -> dict[str, str | int | float]:
+    def to_json(self) -> Mapping[str, JsonValue]:
         """Return the spec as JSON; ``kind`` names its family."""
         ...
 
@@ -54,6 +56,10 @@ class BuiltinSpec(msgspec.Struct, frozen=True):
         values = {"width": "4", "depth": "4", "patience": "3", "min_gain": "0.02", "k": "4"}
         return "-".join([cls.KIND, *(k + values[field] for k, field in cls.LETTERS.items())])
 
+    def build(self, scale: float) -> Policy:
+        """Return a fresh policy; every family says how."""
+        raise UsageError(f"policy family {self.KIND} cannot be built (expected its own build method)")
+
     @property
     def name(self) -> str:
         """The spec in one word."""
@@ -61,9 +67,9 @@ class BuiltinSpec(msgspec.Struct, frozen=True):
             [self.KIND, *(k + _number(getattr(self, field)) for k, field in self.LETTERS.items())]
         )
 
-    def to_json(self) -> dict[str, str | int | float]:
+    def to_json(self) -> Mapping[str, JsonValue]:
         """Return ``{"kind": ..., field: value ...}``."""
-        values: dict[str, str | int | float] = {"kind": self.KIND}
+        values: dict[str, JsonValue] = {"kind": self.KIND}
         for field in self.LETTERS.values():
             values[field] = getattr(self, field)
         return values

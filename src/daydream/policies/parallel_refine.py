@@ -1,6 +1,6 @@
 """Open W branches, refine each to depth D: the fixed exploration of the paper's baseline."""
 
-from collections import deque
+from collections.abc import Sequence
 from typing import ClassVar
 
 from daydream.policies.base import BuiltinSpec
@@ -25,30 +25,28 @@ class ParallelRefine(BuiltinSpec, frozen=True):
 class RefineLoop:
     """Root picks while branches are missing, then leaves oldest first; subclasses may prune."""
 
-    __slots__ = ("_depth", "_queue", "_seen", "_width")
+    __slots__ = ("_cursor", "_depth", "_queue", "_seen", "_width")
 
     def __init__(self, width: int, depth: int) -> None:
         self._width = width
         self._depth = depth
         self._seen = 1
-        self._queue: deque[int] = deque()
+        self._queue: list[int] = []
+        """Leaves that may go on, in creation order; those before the cursor were picked."""
+        self._cursor = 0
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
         """Return the next batch; empty once every branch is at depth D, pruned or exhausted."""
-        nodes, queue = view.nodes, self._queue
-        seen = self._seen
-        if seen < len(nodes):
-            depth = self._depth
-            for node in nodes[seen:]:
-                if self.keeps(node) and node.depth < depth:
-                    queue.append(node.id)
-            self._seen = len(nodes)
+        nodes, queue, cursor = view.nodes, self._queue, self._cursor
+        queue += self.going_on(nodes[self._seen :])
+        self._seen = len(nodes)
         missing = self._width - view.branches
         batch = [ROOT] * min(missing, limit) if missing > 0 and not nodes[ROOT].exhausted else []
-        while queue and len(batch) < limit:
-            batch.append(queue.popleft())
-        return batch
+        picked = queue[cursor : cursor + limit - len(batch)]
+        self._cursor = cursor + len(picked)
+        return batch + picked
 
-    def keeps(self, node: VisibleNode) -> bool:
-        """Return whether the branch of this new leaf goes on."""
-        return True
+    def going_on(self, nodes: Sequence[VisibleNode]) -> list[int]:
+        """Return the ids among these new leaves whose branches go on."""
+        depth = self._depth
+        return [node.id for node in nodes if node.depth < depth]

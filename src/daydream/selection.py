@@ -1,0 +1,258 @@
+"""Monotone selection: the incumbent is re-scored beside every candidate and ties keep it.
+
+Candidates come from a proposer in stages. A candidate that breaks a rule in one world is out as a
+whole. The guard admits only candidates that keep, in every world, the quality that the incumbent
+reaches there; the report always shows the choice with and without it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from daydream.canonical import JsonValue
+from daydream.errors import PolicyError, SelectionError
+from daydream.objective import MARGIN, Objective, mean
+from daydream.policies.base import PolicySpec
+from daydream.proposers.base import Disqualified, Proposer, Scored
+from daydream.replay import Record, ReplayWorld, WorldScore, score_world
+from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Policy, solve
+from daydream.tree import Pool
+
+Guard: TypeAlias = Literal["quality", "none"]
+PolicyFactory: TypeAlias = Callable[[PolicySpec, float], Policy]
+"""Builds a fresh policy from a spec and the score scale."""
+
+MANY = 24
+"""Candidates from which the closed form pays for loading numpy."""
+
+
+def build_policy(spec: PolicySpec, scale: float) -> Policy:
+    """Return ``spec.build(scale)``: the factory for specs that run in this process."""
+    return spec.build(scale)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What fixes a selection beside the pool and the candidates."""
+
+    objective: Objective = Objective()
+    guard: Guard = "quality"
+    limit: int = DEFAULT_LIMIT
+    max_batches: int = DEFAULT_MAX_BATCHES
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What was scored and what was chosen."""
+
+    incumbent: Scored
+    """The policy that candidates had to beat; a fallback when the deployed one was disqualified."""
+    candidates: tuple[Scored, ...]
+    """Every candidate, in the order proposed."""
+    chosen: Scored
+    """The choice under the guard that was asked for."""
+    guarded: Scored
+    """The choice under the quality guard."""
+    plain: Scored
+    """The plain argmax."""
+    replaced: Disqualified | None
+    """Why the deployed policy gave way, when it did."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether another policy than the incumbent was chosen."""
+        return self.chosen is not self.incumbent
+
+
+class Scorer:
+    """Scores specs over one pool; indexes each tree once."""
+
+    def __init__(
+        self, pool: Pool, settings: Settings, factory: PolicyFactory = build_policy
+    ) -> None:
+        self.pool = pool
+        self.settings = settings
+        self._factory = factory
+        self._records = [Record(tree, pool.eligibility) for tree in pool.trees]
+
+    def score(self, specs: Sequence[PolicySpec]) -> list[Scored]:
+        """Return the scores of ``specs``, in order."""
+        if len(specs) >= MANY and self.pool.eligibility == "chain":
+            from daydream.closed_form import covers, score_specs
+
+            if all(covers(spec) for spec in specs):
+                rows = score_specs(
+                    specs,
+                    self.pool,
+                    self.settings.objective,
+                    limit=self.settings.limit,
+                    max_batches=self.settings.max_batches,
+                )
+                return [self._scored(spec, row) for spec, row in zip(specs, rows, strict=True)]
+        return [self.step_by_step(spec) for spec in specs]
+
+    def step_by_step(self, spec: PolicySpec) -> Scored:
+        """Return the score of ``spec`` by replaying it batch by batch in every world."""
+        rows: list[WorldScore] = []
+        for tree, record in zip(self.pool.trees, self._records, strict=True):
+            world = ReplayWorld(record)
+            try:
+                rollout = solve(
+                    self._factory(spec, self.pool.scale),
+                    world,
+                    limit=self.settings.limit,
+                    max_batches=self.settings.max_batches,
+                )
+            except PolicyError as error:
+                return _out(spec, tree.round, world.view().batches + 1, str(error))
+            if rollout.attempts == 0 and tree.attempts > 0:
+                return _out(spec, tree.round, rollout.batches, "reveals nothing")
+            rows.append(
+                score_world(
+                    self.pool,
+                    tree,
+                    self.settings.objective,
+                    best=rollout.best,
+                    attempts=rollout.attempts,
+                    batches=rollout.batches,
+                    off_record=rollout.off_record,
+                    limit=self.settings.limit,
+                )
+            )
+        return self._scored(spec, rows)
+
+    def _scored(self, spec: PolicySpec, rows: Sequence[WorldScore]) -> Scored:
+        return Scored(
+            spec=spec,
+            worlds=tuple(rows),
+            mean=mean([row.breakdown.score for row in rows]),
+            attempts=sum(row.breakdown.attempts for row in rows),
+        )
+
+
+def _out(spec: PolicySpec, world: int, batch: int, reason: str) -> Scored:
+    return Scored(
+        spec=spec,
+        worlds=(),
+        mean=0.0,
+        attempts=0,
+        disqualified=Disqualified(world, batch, reason),
+        admitted=False,
+    )
+
+
+def select(
+    incumbent: PolicySpec,
+    proposer: Proposer,
+    pool: Pool,
+    *,
+    settings: Settings = Settings(),  # noqa: B008 - frozen
+    earlier: Sequence[PolicySpec] = (),
+    factory: PolicyFactory = build_policy,
+) -> Selection:
+    """Return the selection over ``pool``; ``earlier`` are versions to fall back to, newest first.
+
+    The chosen mean replay score is never below the incumbent's. Raises :class:`SelectionError`
+    when the incumbent and every earlier version are disqualified.
+    """
+    scorer = Scorer(pool, settings, factory)
+    deployed = scorer.score([incumbent])[0]
+    standing = deployed if deployed.disqualified is None else _fallback(scorer, deployed, earlier)
+    candidates: list[Scored] = []
+    while specs := proposer.propose(pool, standing.spec, candidates):
+        candidates += [_judge(scored, standing, settings.guard) for scored in scorer.score(specs)]
+    guarded = _choose(standing, [c for c in candidates if _keeps_quality(c, standing)])
+    plain = _choose(standing, candidates)
+    return Selection(
+        incumbent=standing,
+        candidates=tuple(candidates),
+        chosen=guarded if settings.guard == "quality" else plain,
+        guarded=guarded,
+        plain=plain,
+        replaced=deployed.disqualified,
+    )
+
+
+def _fallback(scorer: Scorer, deployed: Scored, earlier: Sequence[PolicySpec]) -> Scored:
+    valid = [scored for scored in scorer.score(earlier) if scored.disqualified is None]
+    if not valid:
+        out = deployed.disqualified
+        raise SelectionError(
+            f"policy {deployed.spec.name} is disqualified in world {out.world if out else '?'}: "
+            f"{out.reason if out else '?'}; none of {len(earlier)} earlier versions is valid "
+            "either; deploy another policy with --policy"
+        )
+    return _best(valid)
+
+
+def _judge(scored: Scored, standing: Scored, guard: Guard) -> Scored:
+    if scored.disqualified is not None:
+        return scored
+    return msgspec.structs.replace(
+        scored,
+        admitted=guard == "none" or _keeps_quality(scored, standing),
+        better=scored.mean > standing.mean + MARGIN,
+    )
+
+
+def _keeps_quality(scored: Scored, standing: Scored) -> bool:
+    return scored.disqualified is None and all(
+        mine.breakdown.quality >= theirs.breakdown.quality - MARGIN
+        for mine, theirs in zip(scored.worlds, standing.worlds, strict=True)
+    )
+
+
+def _choose(standing: Scored, candidates: Sequence[Scored]) -> Scored:
+    better = [scored for scored in candidates if scored.better]
+    return _best(better) if better else standing
+
+
+def _best(scored: Sequence[Scored]) -> Scored:
+    """The greatest mean; within the margin fewer attempts, then the order given."""
+    top = max(one.mean for one in scored)
+    return min((one for one in scored if one.mean >= top - MARGIN), key=lambda one: one.attempts)
+
+
+def report(selection: Selection, *, most: int = 8) -> Mapping[str, JsonValue]:
+    """Return the selection as JSON for the journal and the screen, with the ``most`` best rows."""
+    ranked = sorted(selection.candidates, key=lambda one: (one.disqualified is not None, -one.mean))
+    return {
+        "incumbent": describe(selection.incumbent),
+        "chosen": describe(selection.chosen),
+        "guarded": selection.guarded.spec.name,
+        "plain": selection.plain.spec.name,
+        "changed": selection.changed,
+        "candidates": len(selection.candidates),
+        "disqualified": sum(one.disqualified is not None for one in selection.candidates),
+        "best": [describe(one) for one in ranked[:most]],
+        "replaced": msgspec.to_builtins(selection.replaced),
+    }
+
+
+def describe(scored: Scored) -> Mapping[str, JsonValue]:
+    """Return one scored policy as JSON."""
+    return {
+        "policy": scored.spec.name,
+        "mean": scored.mean,
+        "attempts": scored.attempts,
+        "admitted": scored.admitted,
+        "better": scored.better,
+        "disqualified": msgspec.to_builtins(scored.disqualified),
+        "worlds": [describe_world(world) for world in scored.worlds],
+    }
+
+
+def describe_world(world: WorldScore) -> Mapping[str, JsonValue]:
+    """Return one world's score as JSON."""
+    terms = world.breakdown
+    return {
+        "tree": world.tree,
+        "quality": terms.quality,
+        "attempts": terms.attempts,
+        "batches": terms.batches,
+        "parallelism": terms.parallelism,
+        "cost": terms.cost,
+        "bonus": terms.bonus,
+        "score": terms.score,
+        "off_record": world.off_record,
+        "recorded": world.recorded,
+    }
