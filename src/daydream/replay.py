@@ -10,17 +10,23 @@ from collections.abc import Callable
 import msgspec
 
 from daydream.objective import Breakdown, Objective, attainment
-from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Policy, Revealed, Rollout, solve
+from daydream.search import (
+    DEFAULT_LIMIT,
+    DEFAULT_MAX_BATCHES,
+    Outcome,
+    Policy,
+    Revealed,
+    Rollout,
+    solve,
+)
 from daydream.tree import (
     ROOT,
     Batch,
     Eligibility,
     GrowingView,
     Pool,
-    Status,
     Tree,
     TreeView,
-    VisibleNode,
 )
 
 
@@ -30,46 +36,50 @@ class Record:
     Built once a tree and shared by any number of replays; never changed.
     """
 
-    __slots__ = ("children", "eligibility", "first", "root_score", "root_status", "rows")
+    __slots__ = ("children", "eligibility", "first", "nodes", "reachable")
 
     def __init__(self, tree: Tree, eligibility: Eligibility | None = None) -> None:
         nodes = tree.nodes
+        self.eligibility: Eligibility = tree.eligibility if eligibility is None else eligibility
         counts = [0] * (len(nodes) + 1)
         for node in nodes:
             if node.parent is not None:
                 counts[node.parent + 1] += 1
         for i in range(len(nodes)):
             counts[i + 1] += counts[i]
+        self.nodes = nodes
+        """The tree's own nodes."""
         self.first = counts
         """(nodes + 1,) offsets into ``children``."""
-        cursor = counts[:-1]
         self.children = [0] * (len(nodes) - 1)
         """(nodes - 1,) node ids, grouped by parent, in creation order."""
-        self.rows: list[tuple[Status, float, str | None]] = []
-        """What a reveal of node i shows."""
+        self.reachable = 0
+        """Attempts that picks can reveal; all but the second children of leaves in a ``chain``."""
+        chain = self.eligibility == "chain"
+        cursor = counts[:-1]
+        reached = [True] * len(nodes)
         for node in nodes:
             if node.parent is not None:
-                self.children[cursor[node.parent]] = node.id
-                cursor[node.parent] += 1
-            self.rows.append((node.status or Status.INVALID, node.score, node.error_class))
-        self.eligibility: Eligibility = tree.eligibility if eligibility is None else eligibility
-        self.root_status = nodes[ROOT].status
-        self.root_score = nodes[ROOT].score
+                parent, position = node.parent, cursor[node.parent]
+                self.children[position] = node.id
+                cursor[parent] = position + 1
+                once = chain and parent != ROOT
+                reached[node.id] = reached[parent] and not (once and position > counts[parent])
+                self.reachable += reached[node.id]
 
 
 class ReplayWorld:
     """One replay of one record. Use a new one for each rollout."""
 
-    __slots__ = ("_chain", "_next", "_open", "_record", "_source", "_view")
+    __slots__ = ("_next", "_record", "_source", "_view")
 
     def __init__(self, record: Record) -> None:
         self._record = record
         self._next = record.first[:-1]
         self._source = [ROOT]
-        self._chain = record.eligibility == "chain"
-        self._open = 1 if record.first[1] > record.first[0] else 0
+        root = record.nodes[ROOT]
         self._view = GrowingView(
-            status=record.root_status, score=record.root_score, eligibility=record.eligibility
+            status=root.status, score=root.score, eligibility=record.eligibility
         )
 
     def view(self) -> TreeView:
@@ -79,26 +89,25 @@ class ReplayWorld:
     def advance(self, batch: Batch) -> Revealed:
         """Reveal one recorded child for each parent in ``batch``, in order, where there is one."""
         record, view, source, pointers = self._record, self._view, self._source, self._next
-        first, children, rows = record.first, record.children, record.rows
-        revealed: list[VisibleNode] = []
+        first, children = record.first, record.children
+        parents: list[int] = []
+        found: list[int] = []
         for parent in batch:
             origin = source[parent]
             position = pointers[origin]
-            last = first[origin + 1]
-            if position == last:
+            if position < first[origin + 1]:
+                pointers[origin] = position + 1
+                parents.append(parent)
+                found.append(children[position])
+            else:
                 view.exhaust(parent)
-                continue
-            pointers[origin] = position + 1
-            child = children[position]
-            status, score, error_class = rows[child]
-            revealed.append(view.reveal(parent, status, score, error_class))
-            source.append(child)
-            if position + 1 == last or (self._chain and parent != ROOT):
-                self._open -= 1
-            if first[child + 1] > first[child]:
-                self._open += 1
+        source += found
+        nodes = record.nodes
+        revealed = view.reveal_batch(parents, [nodes[child] for child in found])
         view.batches += 1
-        return Revealed(revealed, len(batch) - len(revealed), self._open == 0)
+        return Revealed(
+            revealed, len(batch) - len(revealed), ended=view.attempts == record.reachable
+        )
 
 
 class WorldScore(msgspec.Struct, frozen=True):
@@ -116,14 +125,12 @@ def score_world(
     pool: Pool,
     tree: Tree,
     objective: Objective,
+    outcome: Outcome,
     *,
-    best: float | None,
-    attempts: int,
-    batches: int,
-    off_record: int,
     limit: int,
 ) -> WorldScore:
-    """Return the score of a rollout that ended with these counts; ``best`` is None without success."""
+    """Return the score of a rollout that ended with ``outcome``."""
+    best, attempts, batches = outcome.best, outcome.attempts, outcome.batches
     fallback = pool.fallback(tree)
     quality = fallback if best is None else best
     if objective.normalised:
@@ -136,7 +143,10 @@ def score_world(
     else:
         breakdown = objective.raw(quality, attempts, batches, pool.scale)
     return WorldScore(
-        tree=tree.round, breakdown=breakdown, off_record=off_record, recorded=tree.attempts
+        tree=tree.round,
+        breakdown=breakdown,
+        off_record=outcome.off_record,
+        recorded=tree.attempts,
     )
 
 

@@ -1,4 +1,4 @@
-"""The one search loop. A policy picks parents, a world answers; live and replay differ only there."""
+"""The one search loop: a policy picks parents, a world answers. Live and replay share it whole."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -16,9 +16,9 @@ class Policy(Protocol):
     """Chooses the next attempts. Built once for a rollout, so it may keep state."""
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
-        """Return at most ``limit`` ids of ``view.frontier``: the root any number of times, others once.
+        """Return at most ``limit`` ids of ``view.frontier``, in slot order.
 
-        An empty batch ends the rollout.
+        The root may stand there any number of times, others once. An empty batch ends the rollout.
         """
         ...
 
@@ -42,20 +42,25 @@ class World(Protocol):
         ...
 
     def advance(self, batch: Batch) -> Revealed:
-        """Make or reveal one child for each parent in ``batch``, which :func:`check_batch` passed."""
+        """Make or reveal one child for each parent in ``batch``; :func:`check_batch` passed it."""
         ...
 
 
-class Rollout(msgspec.Struct, frozen=True):
-    """One policy in one world, ended."""
+class Outcome(msgspec.Struct, frozen=True):
+    """What a score needs to know of one policy in one world, ended."""
 
-    view: TreeView
     attempts: int
     batches: int
     off_record: int
     """Picks that came back empty."""
     best: float | None
     """Greatest ``ok`` score among attempts."""
+
+
+class Rollout(Outcome, frozen=True):
+    """One policy in one world, ended."""
+
+    view: TreeView
     sizes: tuple[int, ...]
     """Size of each batch, as decided."""
 
@@ -69,6 +74,8 @@ def check_batch(view: TreeView, batch: Batch, limit: int) -> None:
             "return fewer ids"
         )
     frontier: Frontier = view.frontier
+    if frontier.accepts(batch):
+        return
     seen: set[int] = set()
     for parent in batch:
         if type(parent) is not int or parent not in frontier:

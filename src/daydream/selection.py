@@ -111,10 +111,7 @@ class Scorer:
                     self.pool,
                     tree,
                     self.settings.objective,
-                    best=rollout.best,
-                    attempts=rollout.attempts,
-                    batches=rollout.batches,
-                    off_record=rollout.off_record,
+                    rollout,
                     limit=self.settings.limit,
                 )
             )

@@ -10,7 +10,7 @@ import enum
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Literal, TypeAlias, overload
+from typing import Final, Literal, TypeAlias, overload
 
 import msgspec
 
@@ -33,6 +33,10 @@ class Status(enum.Enum):
     """The agent or the evaluator raised, crashed or returned no usable score."""
     TIMEOUT = "timeout"
     """A limit of time, CPU or memory ended the attempt."""
+
+
+# Enum attributes are slow to look up, and every revealed node asks for this one.
+OK: Final = Status.OK
 
 
 class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -104,7 +108,9 @@ def check_tree(tree: Tree) -> Tree:
     Raises :class:`TreeError` naming the node, what was found and what was expected.
     """
     if not tree.nodes:
-        raise TreeError("tree has no nodes (expected at least the root, id 0); re-import the source")
+        raise TreeError(
+            "tree has no nodes (expected at least the root, id 0); re-import the source"
+        )
     if not (math.isfinite(tree.scale) and tree.scale > 0):
         raise TreeError(f"tree has score scale {tree.scale!r} (expected a finite number above 0)")
     children = [0] * len(tree.nodes)
@@ -124,9 +130,7 @@ def check_tree(tree: Tree) -> Tree:
     return tree
 
 
-def _node_problem(
-    nodes: Sequence[Node], position: int, node: Node, branches: int
-) -> str | None:
+def _node_problem(nodes: Sequence[Node], position: int, node: Node, branches: int) -> str | None:
     if node.id != position:
         return f"stands at position {position} (expected consecutive ids from 0)"
     if not math.isfinite(node.score):
@@ -151,7 +155,7 @@ def _node_problem(
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """Finished trees of one task and one evaluator version, in order. Build with :func:`make_pool`."""
+    """Finished trees of one task and evaluator version, in order. Build with :func:`make_pool`."""
 
     task: str
     evaluator: str
@@ -207,8 +211,16 @@ def make_pool(
     )
 
 
+class Shown(msgspec.Struct, frozen=True, gc=False):
+    """What became of an attempt, as far as a policy may see it."""
+
+    status: Status
+    score: float
+    error_class: str | None
+
+
 class VisibleNode(msgspec.Struct, frozen=True, gc=False):
-    """One revealed node as a policy sees it. Ids count reveals, so they say nothing of the record."""
+    """One revealed node as a policy sees it. Ids count reveals: they say nothing of the record."""
 
     id: int
     parent: int
@@ -224,18 +236,19 @@ class VisibleNode(msgspec.Struct, frozen=True, gc=False):
     @property
     def ok(self) -> bool:
         """Whether the score counts."""
-        return self.status is Status.OK
+        return self.status is OK
+
+
+_INT: Final = frozenset({int})
 
 
 class Frontier(Sequence[int]):
-    """The legal parents: the root, then the other eligible nodes in creation order. A live window."""
+    """The legal parents: root first, then other eligible nodes in creation order. A live window."""
 
     __slots__ = ("_leaves",)
 
     def __init__(self, leaves: dict[int, None] | None, nodes: Sequence[VisibleNode]) -> None:
-        self._leaves: dict[int, None] | Sequence[VisibleNode] = (
-            nodes if leaves is None else leaves
-        )
+        self._leaves: dict[int, None] | Sequence[VisibleNode] = nodes if leaves is None else leaves
 
     def __len__(self) -> int:
         leaves = self._leaves
@@ -248,6 +261,22 @@ class Frontier(Sequence[int]):
         if isinstance(leaves, dict):
             return item in leaves
         return isinstance(item, int) and 0 <= item < len(leaves)
+
+    def accepts(self, batch: Sequence[int]) -> bool:
+        """Return whether ``batch`` names ids of this frontier, all but the root at most once.
+
+        Linear in the batch, in C: this runs before every batch of every replay.
+        """
+        if not set(map(type, batch)) <= _INT:
+            return False
+        picked = set(batch)
+        picked.discard(ROOT)
+        if len(picked) + batch.count(ROOT) < len(batch):
+            return False
+        leaves = self._leaves
+        if isinstance(leaves, dict):
+            return leaves.keys() >= picked
+        return not picked or (min(picked) > ROOT and max(picked) < len(leaves))
 
     def __iter__(self) -> Iterator[int]:
         yield ROOT
@@ -284,9 +313,7 @@ class TreeView:
             VisibleNode(ROOT, -1, -1, 0, status, score, None, exhausted=False)
         ]
         self._leaves: dict[int, None] = {}
-        self.frontier = Frontier(
-            self._leaves if eligibility == "chain" else None, self.nodes
-        )
+        self.frontier = Frontier(self._leaves if eligibility == "chain" else None, self.nodes)
         self.batches: int = 0
         """Non-empty batches decided so far."""
         self.branches: int = 0
@@ -307,7 +334,7 @@ class TreeView:
 
 
 class GrowingView(TreeView):
-    """The owner's side of a view: worlds reveal through it, policies never see these methods' type."""
+    """The owner's side of a view: worlds reveal through it, policies get it as a TreeView."""
 
     __slots__ = ()
 
@@ -315,21 +342,36 @@ class GrowingView(TreeView):
         self, parent: int, status: Status, score: float, error_class: str | None
     ) -> VisibleNode:
         """Append a child of ``parent`` (a revealed id) and return it."""
-        nodes = self.nodes
-        number = len(nodes)
-        if parent == ROOT:
-            branch, depth = self.branches, 1
-            self.branches = branch + 1
-        else:
-            above = nodes[parent]
-            branch, depth = above.branch, above.depth + 1
-            self._leaves.pop(parent, None)
-        node = VisibleNode(number, parent, branch, depth, status, score, error_class, False)
-        nodes.append(node)
-        self._leaves[number] = None
-        if status is Status.OK and (self.best is None or score > self.best):
-            self.best = score
-        return node
+        return self.reveal_batch([parent], [Shown(status, score, error_class)])[0]
+
+    def reveal_batch(
+        self, parents: Sequence[int], shown: Sequence[Shown | Node]
+    ) -> list[VisibleNode]:
+        """Append a child for each of ``parents`` (ids revealed before), in order, and return them.
+
+        The i-th child shows status, score and error class of ``shown[i]``, and nothing else of it.
+        """
+        nodes, leaves = self.nodes, self._leaves
+        branches, best = self.branches, self.best
+        first = number = len(nodes)
+        for parent, node in zip(parents, shown, strict=True):
+            if parent == ROOT:
+                branch, depth = branches, 1
+                branches += 1
+            else:
+                above = nodes[parent]
+                branch, depth = above.branch, above.depth + 1
+                leaves.pop(parent, None)
+            status, score = node.status, node.score
+            nodes.append(
+                VisibleNode(number, parent, branch, depth, status, score, node.error_class, False)
+            )
+            leaves[number] = None
+            number += 1
+            if status is OK and (best is None or score > best):
+                best = score
+        self.branches, self.best = branches, best
+        return nodes[first:]
 
     def exhaust(self, number: int) -> None:
         """Mark node ``number`` as unable to have a further child."""
