@@ -1,0 +1,51 @@
+# The verbs of this project. `make` alone lists them. Targets that need packages bring them first.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+RUN_OUT ?= runs/circle-packing-n26/make-run
+CODE := src tests tools benchmarks
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup-run setup-dev run test check lint bench docs pins clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup-run:
+	@tools/setup.sh $(VENV) run
+
+setup-dev:
+	@tools/setup.sh $(VENV) dev
+
+run: setup-run ## Search circle-packing n=26 for two rounds, offline, in under three minutes
+	$(BIN)/daydream run circle-packing:n=26 --rounds 2 --agent local_search
+
+test: setup-dev ## Run the default tests
+	$(BIN)/python -m pytest
+
+lint: setup-dev ## Everything in check but the tests
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+	$(BIN)/python tools/budgets.py
+	$(BIN)/python tools/docs.py --check
+
+check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
+	$(BIN)/python -m pytest --slow --hypothesis-profile=ci
+
+bench: setup-dev ## Measure replay and write benchmarks/results
+	$(BIN)/python benchmarks/replay.py
+
+docs: setup-dev ## Regenerate the generated parts of docs/ and README.md
+	$(BIN)/python tools/docs.py
+
+pins: ## Rewrite requirements/ from pyproject.toml (use the oldest supported Python)
+	tools/pins.sh $(or $(PYTHON),python3.11)
+
+clean: ## Remove the environment and caches; runs/ stays
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .import_linter_cache
+	find src tests tools benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Write requirements/*.txt: the exact versions that a fresh environment resolves pyproject.toml to.
+#
+#   tools/pins.sh PYTHON           run with the oldest supported Python, so that pins fit all of them
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${1:?usage: tools/pins.sh PYTHON}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+frozen() {
+    "$work/venv/bin/python" -m pip --disable-pip-version-check freeze --exclude-editable
+}
+
+install() {
+    "$work/venv/bin/python" -m pip --disable-pip-version-check --quiet install "$@"
+}
+
+"$python" -m venv "$work/venv"
+install 'hatchling>=1.27,<2'
+frozen >"$work/build"
+install -e '.[tasks]'
+frozen | grep -vxF -f "$work/build" >"$work/run"
+install -e '.[dev]'
+frozen | grep -vxF -f "$work/build" | grep -vxF -f "$work/run" >"$work/dev"
+
+{
+    echo "# What builds the package. Made by \`make pins\`."
+    cat "$work/build"
+} >requirements/build.txt
+{
+    echo "# What \`daydream\` runs with: the core and the tasks extra. Made by \`make pins\`."
+    cat "$work/run"
+} >requirements/run.txt
+{
+    echo "# What the gate runs with, on top of run.txt. Made by \`make pins\`."
+    echo "-r run.txt"
+    cat "$work/dev"
+} >requirements/dev.txt
