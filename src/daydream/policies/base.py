@@ -58,7 +58,9 @@ class BuiltinSpec(msgspec.Struct, frozen=True):
 
     def build(self, scale: float) -> Policy:
         """Return a fresh policy; every family says how."""
-        raise UsageError(f"policy family {self.KIND} cannot be built (expected its own build method)")
+        raise UsageError(
+            f"policy family {self.KIND} cannot be built (expected its own build method)"
+        )
 
     @property
     def name(self) -> str:

@@ -66,7 +66,9 @@ def read_policy_file(
         data = path.read_bytes()
         source = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read policy file {path}: {error}; name a UTF-8 Python file") from None
+        raise UsageError(
+            f"cannot read policy file {path}: {error}; name a UTF-8 Python file"
+        ) from None
     if len(data) > MAX_SOURCE_BYTES:
         raise UsageError(
             f"policy file {path} has {len(data)} bytes (expected at most {MAX_SOURCE_BYTES})"

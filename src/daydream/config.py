@@ -1,0 +1,153 @@
+"""Settings of a run, in layers: defaults < daydream.toml < @file < DAYDREAM_* < flags.
+
+The only module that reads environment variables.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from daydream.errors import ConfigError
+
+PREFIX = "DAYDREAM_"
+OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT"})
+"""Variables of ours that are no settings."""
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Weight = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a run that a person can set. Stored in ``run.toml``."""
+
+    rounds: Positive = 2
+    """Outer cycles: one online rollout, then one selection."""
+    seed: Natural = 0
+    policy: str = ""
+    """Starting policy; empty takes the task's."""
+    agent: str = ""
+    """Discovery agent; empty takes the task's."""
+    dreamer: str = "auto"
+    """Who proposes the next policy: auto, system1, grid or none."""
+    guard: Literal["quality", "none"] = "quality"
+    cost_weight: Weight = 0.002
+    parallel_weight: Weight = 0.005
+    normalised: bool = False
+    max_parallelism: Positive = 8
+    """Attempts that one batch may hold; part of every score."""
+    max_batches: Positive = 1_000
+    max_branches: Positive | None = None
+    max_depth: Positive | None = None
+    explore_margin: Natural = 0
+    """How far the deployed width and depth may exceed what replay chose."""
+    start: Literal["root", "best"] = "root"
+    """Where later rounds start from."""
+    fresh: bool = False
+    """Give scripted agents a fresh world every round."""
+    workers: Natural = 0
+    """Concurrent processes; 0 takes the number of cores. Never changes a result."""
+    max_calls: Positive | None = None
+    max_time: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Seconds of wall time for one command."""
+
+
+OPERATIONAL = frozenset({"workers", "max_calls", "max_time", "rounds"})
+"""Settings that a resume may change: they are no part of what a finished attempt means."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """Settings from one place."""
+
+    origin: str
+    """Where they come from, for messages."""
+    values: Mapping[str, object]
+    textual: bool = False
+    """Values are text to be read as numbers and booleans."""
+
+
+def resolve(layers: Sequence[Layer]) -> RunSettings:
+    """Return the settings of ``layers``, later ones winning.
+
+    Raises :class:`ConfigError` naming the origin, the key, what was found and the nearest key.
+    """
+    merged: dict[str, object] = {}
+    fields = {field.name: field.type for field in msgspec.structs.fields(RunSettings)}
+    for layer in layers:
+        for key, value in layer.values.items():
+            name = key.replace("-", "_")
+            if name not in fields:
+                raise ConfigError(
+                    f"{layer.origin}: unknown setting {key!r}{suggest(name, sorted(fields))}"
+                )
+            merged[name] = _typed(layer, key, value, fields[name])
+    return msgspec.convert(merged, RunSettings)
+
+
+def _typed(layer: Layer, key: str, value: object, wanted: object) -> object:
+    try:
+        converted: object = msgspec.convert(value, wanted, strict=not layer.textual)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{layer.origin}: {key} is {value!r}: {error}; correct the value"
+        ) from None
+    return converted
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """Return `` (did you mean ...?)`` or the list of what is known."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})"
+
+
+def read_toml(path: Path) -> Mapping[str, object]:
+    """Return the tables of a TOML file; raises :class:`ConfigError` with the place of a mistake."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}; name an existing TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no valid TOML: {error}; correct the file") from None
+
+
+def file_layer(path: Path) -> Layer:
+    """Return the ``[run]`` table of ``path``, or its top level where there is no table at all."""
+    data = read_toml(path)
+    table = data.get("run", {} if any(isinstance(v, Mapping) for v in data.values()) else data)
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{path}: [run] is {table!r} (expected a table)")
+    return Layer(str(path), table)
+
+
+def environment_layer(environ: Mapping[str, str] | None = None) -> Layer:
+    """Return the settings in ``DAYDREAM_*`` variables."""
+    source = os.environ if environ is None else environ
+    values: dict[str, object] = {
+        name[len(PREFIX) :].lower(): text
+        for name, text in sorted(source.items())
+        if name.startswith(PREFIX) and name not in OTHER_VARIABLES
+    }
+    return Layer("environment", values, textual=True)
+
+
+def user_environment() -> dict[str, str]:
+    """Return a copy of the whole environment, for programs that are the user's own."""
+    return dict(os.environ)
+
+
+def worker_environment() -> dict[str, str]:
+    """Return the environment of a computing worker: ours, with one thread of linear algebra."""
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(threads, "1"), "PYTHONWARNINGS": "ignore"}
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
