@@ -18,7 +18,7 @@ install() {
 }
 
 "$python" -m venv "$work/venv"
-install 'hatchling>=1.27,<2'
+install 'hatchling>=1.27,<2' 'editables>=0.5,<1'
 frozen >"$work/build"
 install -e '.[tasks]'
 frozen | grep -vxF -f "$work/build" >"$work/run"
