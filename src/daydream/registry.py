@@ -38,7 +38,7 @@ PROPOSERS: Final[Mapping[str, str]] = {
 }
 AGENTS: Final[Mapping[str, str]] = {
     "command": "daydream.agents.command_line:build",
-    "local_search": "daydream.agents.local_search:build",
+    "local_search": "daydream.agents.local_search.agent:build",
     "scripted": "daydream.agents.scripted.agent:build",
 }
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
