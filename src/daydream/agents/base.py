@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from daydream.canonical import JsonObject
+from daydream.store.events import Usage
 from daydream.tasks.base import Artifact, Evaluation, TaskInfo
 
 
@@ -37,16 +38,6 @@ class AttemptContext(msgspec.Struct, frozen=True):
     """The parent's evaluation; None for a root that is not evaluated."""
     lineage: tuple[Ancestor, ...] = ()
     """From the root to the parent."""
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """What one proposal cost beyond the attempt itself."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
-    """None where the price is not known; never 0 in its place."""
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ def ok(score: float, *, feedback: str = "", **diagnostics: JsonValue) -> Evaluat
 
     Raises :class:`TaskError` when ``score`` is not a finite float or int (bool is not a number).
     """
-    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
+    if type(score) not in (int, float) or not math.isfinite(score):
         raise TaskError(f"evaluator scored {score!r} (expected a finite number); fix the evaluator")
     return Evaluation(
         status=Status.OK,

@@ -1,0 +1,224 @@
+"""Starting and continuing runs: from a task's name and settings to an open folder that is played."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from daydream.agents.base import DiscoveryAgent
+from daydream.agents.load import load_agent
+from daydream.bookkeeping import Book
+from daydream.canonical import JsonObject, JsonValue, dumps
+from daydream.config import OPERATIONAL, Layer, RunSettings, resolve
+from daydream.errors import ConfigError, StoreError, UsageError
+from daydream.online import Attempts
+from daydream.policies.specs import parse_spec, spec_from_json
+from daydream.rounds import Plan, RunResult, Surroundings, load_proposer, play, versions, workers_of
+from daydream.store import events as log
+from daydream.store.run_folder import RunFolder
+from daydream.tasks.base import Task
+from daydream.tasks.load import is_path, load_task
+
+RUNS = Path("runs")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A run to start."""
+
+    source: str
+    """Task name, or path of a folder."""
+    settings: RunSettings = RunSettings()
+    out: Path | None = None
+    """The run folder itself; None makes one below ``runs/``."""
+    trust: bool = False
+    """A policy file may run in this process."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request with its plug-ins built and checked; nothing is written yet."""
+
+    task: Task
+    agent: DiscoveryAgent
+    plan: Plan
+
+
+def run(
+    task: str, *, out: str | Path | None = None, trust: bool = False, **settings: object
+) -> RunResult:
+    """Search ``task`` and return what came of it; ``settings`` are the fields of ``RunSettings``.
+
+    Raises :class:`DaydreamError` subclasses: for a wrong name or setting before anything is
+    written, for a folder that cannot be used, for a policy that breaks a rule.
+    """
+    resolved = resolve([Layer("run()", settings)])
+    request = Request(task, resolved, None if out is None else Path(out), trust)
+    return start(request, prepare(request), Surroundings())
+
+
+def prepare(request: Request) -> Prepared:
+    """Build the task, the agent and the policy of ``request``; raises for what does not exist."""
+    task = load_task(request.source)
+    info = task.info
+    settings = msgspec.structs.replace(
+        request.settings,
+        policy=request.settings.policy or info.policy,
+        agent=request.settings.agent or info.agent,
+    )
+    if not settings.agent:
+        raise UsageError(
+            f"task {info.name} has no default agent (expected --agent); for a program of yours use "
+            '--agent command:"CMD"'
+        )
+    load_proposer(settings.dreamer)
+    spec = parse_spec(settings.policy, trust=request.trust)
+    spec.build(1.0)
+    source = str(Path(request.source).resolve()) if is_path(request.source) else info.name
+    return Prepared(task, load_agent(settings.agent, info), Plan(settings, spec, source))
+
+
+def start(
+    request: Request,
+    prepared: Prepared,
+    surroundings: Surroundings,
+    *,
+    attempts: Attempts | None = None,
+) -> RunResult:
+    """Make the run folder and play the run; ``attempts`` are shared with another run when given."""
+    plan, info = prepared.plan, prepared.task.info
+    config = config_json(prepared)
+    out = request.out or default_folder(info.name, plan.settings.seed, surroundings.now())
+    with RunFolder.create(out, config, clock=surroundings.now) as folder:
+        return _begin(Book(folder), config, prepared, surroundings, attempts)
+
+
+def _begin(
+    book: Book,
+    config: JsonObject,
+    prepared: Prepared,
+    surroundings: Surroundings,
+    attempts: Attempts | None,
+) -> RunResult:
+    book.emit(
+        log.RunStarted(
+            task=prepared.task.info.name,
+            evaluator=prepared.task.info.evaluator,
+            seed=prepared.plan.settings.seed,
+            config=config,
+            versions=dict(versions()),
+        ),
+        durable=True,
+    )
+    if attempts is not None:
+        return play(book, attempts, prepared.plan, surroundings)
+    with _attempts(book, prepared) as own:
+        return play(book, own, prepared.plan, surroundings)
+
+
+def _attempts(book: Book, prepared: Prepared) -> Attempts:
+    return Attempts(
+        prepared.task,
+        prepared.agent,
+        workers=workers_of(prepared.plan.settings),
+        settled=book.settled(),
+    )
+
+
+def resume(
+    path: str | Path,
+    *,
+    changes: Mapping[str, object] | None = None,
+    new_pool: bool = False,
+    trust: bool = False,
+    surroundings: Surroundings = Surroundings(),  # noqa: B008 - frozen
+) -> RunResult:
+    """Continue the run in folder ``path``; ``changes`` may set workers, budgets and rounds only.
+
+    Pays for no finished attempt again. Raises :class:`StoreError` when the folder is in use or
+    damaged, or when the evaluator changed and ``new_pool`` is not set.
+    """
+    folder_path = Path(path)
+    with RunFolder.open(folder_path, clock=surroundings.now) as folder:
+        book = Book(folder)
+        started = book.state.started
+        config = folder.config() if started is None else started.config
+        prepared = _rebuild(folder_path, config, changes or {}, trust=trust)
+        if started is None:
+            return _begin(book, config_json(prepared), prepared, surroundings, None)
+        _check_evaluator(folder_path, book, prepared, new_pool=new_pool)
+        book.emit(log.RunResumed(versions=dict(versions())), durable=True)
+        with _attempts(book, prepared) as attempts:
+            return play(book, attempts, prepared.plan, surroundings)
+
+
+def _rebuild(
+    path: Path, config: Mapping[str, object], changes: Mapping[str, object], *, trust: bool
+) -> Prepared:
+    source, stored, spec = config.get("source"), config.get("settings"), config.get("spec")
+    if not (isinstance(source, str) and isinstance(stored, Mapping) and isinstance(spec, str)):
+        raise StoreError(
+            f"{path}: its configuration lacks source, settings or spec (expected those that "
+            "`daydream run` writes); imported runs can be replayed and dreamt on, not resumed"
+        )
+    fixed = sorted(set(changes) - OPERATIONAL)
+    if fixed:
+        raise ConfigError(
+            f"resume cannot change {fixed[0]!r} (expected one of {', '.join(sorted(OPERATIONAL))}); "
+            "start a new run for other settings"
+        )
+    settings = resolve([Layer(str(path), stored), Layer("resume", changes)])
+    task = load_task(source)
+    agent = load_agent(settings.agent, task.info)
+    policy = spec_from_json(json.loads(spec), trust=trust)
+    policy.build(1.0)
+    return Prepared(task, agent, Plan(settings, policy, source))
+
+
+def _check_evaluator(path: Path, book: Book, prepared: Prepared, *, new_pool: bool) -> None:
+    rounds = book.state.rounds
+    started = book.state.started
+    last = rounds[max(rounds)].started.evaluator if rounds else ""
+    known = last or (started.evaluator if started is not None else "")
+    now = prepared.task.info.evaluator
+    if known != now and not new_pool:
+        raise StoreError(
+            f"the evaluator of {prepared.task.info.name} changed: {now[:12]} (expected "
+            f"{known[:12]}, which scored the run in {path}); restore it, or keep the old trees and "
+            f"start a new pool: daydream resume {path} --new-pool"
+        )
+
+
+def config_json(prepared: Prepared) -> JsonObject:
+    """Return the resolved configuration of a run, as kept in ``run.toml`` and the journal."""
+    plan, info = prepared.plan, prepared.task.info
+    settings = {
+        key: value for key, value in msgspec.to_builtins(plan.settings).items() if value is not None
+    }
+    config: dict[str, JsonValue] = {
+        "schema_version": 1,
+        "task": info.name,
+        "source": plan.source,
+        "evaluator": info.evaluator,
+        "policy": plan.spec.name,
+        "spec": dumps(plan.spec.to_json()).decode("utf-8"),
+        "settings": settings,
+        "versions": dict(versions()),
+    }
+    for key, value in (("scale", info.scale), ("floor", info.floor)):
+        if value is not None:
+            config[key] = value
+    return config
+
+
+def default_folder(task: str, seed: int, now: float) -> Path:
+    """Return ``runs/<slug>/<utc>-s<seed>`` for a run that starts at ``now``."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip(".-") or "task"
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S")
+    folder = RUNS / slug / f"{stamp}-s{seed}"
+    number = 2
+    while folder.exists():
+        folder = RUNS / slug / f"{stamp}-s{seed}-{number}"
+        number += 1
+    return folder

@@ -1,0 +1,487 @@
+"""The outer loop: an online rollout, its tree joins the pool, selection, the next round.
+
+Everything that was paid for is in the run folder before the next step begins, so a run continues
+from any instant: finished attempts are read back, the rest of the rollout is made.
+"""
+
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import TypeAlias, cast
+
+import msgspec
+
+from daydream import registry
+from daydream.bookkeeping import Book, Budget, Gate, RoundLedger, root_record, verdict_of
+from daydream.canonical import JsonObject, JsonValue
+from daydream.config import RunSettings, cores
+from daydream.errors import DaydreamError, RegistryError, Stopped
+from daydream.objective import Objective
+from daydream.online import Attempt, Attempts, OnlineSettings, OnlineWorld, Start
+from daydream.policies.base import BuiltinSpec, PolicySpec
+from daydream.policies.python_file import PythonFileSpec
+from daydream.policies.specs import spec_from_json
+from daydream.proposers.base import Proposer
+from daydream.search import Rollout, solve
+from daydream.selection import Selection, Settings, report, select
+from daydream.store import events as log
+from daydream.store.run_folder import RunFolder
+from daydream.tasks.base import Artifact, TaskInfo
+from daydream.tree import Pool, Status, Tree, make_pool
+
+
+class RoundBegan(msgspec.Struct, frozen=True):
+    """A rollout starts or continues."""
+
+    round: int
+    rounds: int
+    policy: str
+    planned: int | None
+    """Attempts that the policy makes at most, where its spec tells."""
+
+
+class AttemptDone(msgspec.Struct, frozen=True):
+    """An attempt is finished and kept."""
+
+    round: int
+    calls: int
+    """Attempts of the whole run."""
+    status: Status
+    score: float
+    best: float | None
+    """Best score of the run."""
+    message: str
+    reused: bool
+
+
+class Selected(msgspec.Struct, frozen=True):
+    """A selection was made after a round."""
+
+    round: int
+    selection: Selection
+    deployed: str
+
+
+Notice: TypeAlias = RoundBegan | AttemptDone | Selected
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a run gets from outside: clocks, a way to be interrupted, somebody to tell."""
+
+    now: Callable[[], float] = time.time
+    """Seconds since 1970, for the journal only."""
+    timer: Callable[[], float] = time.monotonic
+    interrupted: threading.Event = threading.Event()
+    notify: Callable[[Notice], None] = lambda notice: None
+
+
+class RoundSummary(msgspec.Struct, frozen=True):
+    """One round, as kept in ``summary.json``."""
+
+    round: int
+    policy: str
+    """Full name of the spec that ran."""
+    calls: int
+    cum: int
+    best: float | None
+    """Best score so far in the run."""
+    round_best: float | None
+    failures: int
+    batches: int
+    off_record: int
+    """Picks that could bring nothing."""
+    finished: bool
+    deployed: str | None = None
+    """Policy of the next round; None before the selection."""
+    selection: JsonObject | None = None
+    usage: log.Usage = log.Usage()
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """What a run amounts to so far."""
+
+    path: Path
+    task: str
+    best: float | None
+    calls: int
+    rounds: tuple[RoundSummary, ...]
+    stopped: str | None
+    """Why it ended early; None when every round was played."""
+    exit_code: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The resolved request: what runs, under which settings."""
+
+    settings: RunSettings
+    spec: PolicySpec
+    """Starting policy."""
+    source: str
+    """Name or absolute path from which the task is built again."""
+
+
+def play(book: Book, attempts: Attempts, plan: Plan, surroundings: Surroundings) -> RunResult:
+    """Play what is left of a run in its open folder and return what it amounts to.
+
+    A budget, a STOP file or an interrupt ends it early; the result says so and the run stays
+    resumable. Raises :class:`PolicyError` when the policy breaks a rule online.
+    """
+    run = _Run(book, attempts, plan, surroundings)
+    stopped: Stopped | None = None
+    try:
+        run.play()
+    except Stopped as reason:
+        stopped = reason
+        book.emit(log.Stopped(reason=reason.reason), durable=True)
+    except DaydreamError as error:
+        book.emit(log.Stopped(reason=f"{type(error).__name__}: {error}"), durable=True)
+        raise
+    finally:
+        run.write_summary()
+    return result_of(book, stopped)
+
+
+class _Run:
+    def __init__(
+        self, book: Book, attempts: Attempts, plan: Plan, surroundings: Surroundings
+    ) -> None:
+        self._book = book
+        self._attempts = attempts
+        self._task = attempts.task
+        self._info: TaskInfo = attempts.task.info
+        self._plan = plan
+        self._settings = plan.settings
+        self._around = surroundings
+        self._gate = Gate(
+            book,
+            Budget(plan.settings.max_calls, plan.settings.max_time),
+            clock=surroundings.timer,
+            interrupted=surroundings.interrupted,
+        )
+        self._root = attempts.task.root()
+        self._current = 0
+        self._trees = [
+            tree for tree in book.folder.trees() if tree.evaluator == self._info.evaluator
+        ]
+
+    def play(self) -> None:
+        book, state = self._book, self._book.state
+        book.folder.write_policy(*_policy_file(self._plan.spec), deploy=not state.rounds)
+        spec = self._plan.spec
+        first = self._first_round()
+        for number in range(1, first):
+            spec = self._deployed(number, spec)
+        for number in range(first, first + self._settings.rounds):
+            known = state.rounds.get(number)
+            if known is None or known.tree is None:
+                self._roll_out(number, spec)
+            if number not in state.rounds or state.rounds[number].selection is None:
+                self._select(number, spec)
+            spec = self._deployed(number, spec)
+        if not state.finished:
+            book.emit(log.RunFinished(), durable=True)
+
+    def _first_round(self) -> int:
+        """The first round of the current evaluator; earlier ones belong to another pool."""
+        other = [
+            number
+            for number, known in self._book.state.rounds.items()
+            if known.started.evaluator != self._info.evaluator
+        ]
+        return 1 + max(other, default=0)
+
+    def _deployed(self, number: int, spec: PolicySpec) -> PolicySpec:
+        known = self._book.state.rounds.get(number)
+        if known is None or known.selection is None:
+            return spec
+        return spec_from_json(known.selection.spec, trust=_trusted(self._plan.spec))
+
+    @property
+    def _scale(self) -> float | None:
+        if self._trees:
+            return self._trees[0].scale
+        return self._info.scale
+
+    def _roll_out(self, number: int, spec: PolicySpec) -> None:
+        settings, book = self._settings, self._book
+        self._current = number
+        artifact = self._start_artifact(number)
+        if number not in book.state.rounds:
+            book.emit(
+                log.RoundStarted(
+                    round=number,
+                    policy=spec.name,
+                    spec=spec.to_json(),
+                    limit=settings.max_parallelism,
+                    seed=settings.seed,
+                    evaluator=self._info.evaluator,
+                    root=book.folder.put_artifact(artifact.files),
+                    scale=self._scale,
+                ),
+                durable=True,
+            )
+        start = self._evaluated(number, artifact)
+        self._around.notify(
+            RoundBegan(number, self._last_round(), spec.name, planned_attempts(spec))
+        )
+        world = OnlineWorld(
+            self._attempts,
+            RoundLedger(book, number, self._gate, on_attempt=self._after_attempt),
+            start,
+            OnlineSettings(
+                seed=settings.seed,
+                round=number,
+                max_branches=settings.max_branches,
+                max_depth=settings.max_depth,
+                fresh=settings.fresh,
+            ),
+        )
+        rollout = solve(
+            spec.build(self._scale or 1.0),
+            world,
+            limit=settings.max_parallelism,
+            max_batches=settings.max_batches,
+        )
+        self._finish(number, spec, world, rollout)
+
+    def _last_round(self) -> int:
+        return self._first_round() + self._settings.rounds - 1
+
+    def _start_artifact(self, number: int) -> Artifact:
+        best = self._book.state.best
+        known = self._book.state.rounds.get(number)
+        if known is not None and known.started.root is not None:
+            return self._book.artifact(known.started.root)
+        if self._settings.start == "best" and best is not None and best.artifact is not None:
+            return self._book.artifact(best.artifact)
+        return self._root
+
+    def _evaluated(self, number: int, artifact: Artifact) -> Start:
+        book = self._book
+        told = book.state.rounds[number].root
+        verdict = told or book.state.verdicts.get(artifact.hash)
+        if verdict is not None:
+            return Start(artifact, verdict_of(verdict))
+        evaluation = self._attempts.evaluate_root(artifact)
+        book.emit(root_record(number, artifact.hash, evaluation), durable=True)
+        return Start(artifact, evaluation)
+
+    def _after_attempt(self, event: log.AttemptFinished, attempt: Attempt) -> None:
+        state = self._book.state
+        if state.best is event and attempt.artifact is not None:
+            self._book.folder.write_best(attempt.artifact.files, self._root.files)
+        self._around.notify(
+            AttemptDone(
+                round=event.round,
+                calls=state.calls,
+                status=event.status,
+                score=event.score,
+                best=None if state.best is None else state.best.score,
+                message=event.message,
+                reused=event.reused,
+            )
+        )
+
+    def _finish(self, number: int, spec: PolicySpec, world: OnlineWorld, rollout: Rollout) -> None:
+        book = self._book
+        scale = self._scale
+        if scale is None:
+            scale = spread([n.score for n in world.nodes[1:] if n.status is Status.OK])
+            book.folder.write_config({**cast("JsonObject", book.folder.config()), "scale": scale})
+        tree = Tree(
+            task=self._info.name,
+            evaluator=self._info.evaluator,
+            round=number,
+            policy=spec.name,
+            limit=self._settings.max_parallelism,
+            scale=scale,
+            seed=self._settings.seed,
+            nodes=world.nodes,
+        )
+        digest = book.folder.write_tree(tree)
+        self._trees.append(tree)
+        book.emit(
+            log.TreeFinished(
+                round=number,
+                attempts=rollout.attempts,
+                batches=rollout.batches,
+                off_record=rollout.off_record,
+                best=rollout.best,
+                tree=digest,
+            ),
+            durable=True,
+        )
+
+    def _select(self, number: int, incumbent: PolicySpec) -> None:
+        settings, book = self._settings, self._book
+        pool = make_pool([t for t in self._trees if t.round <= number], floor=self._info.floor)
+        earlier = [self._plan.spec]
+        for past in range(1, number):
+            earlier.insert(0, self._deployed(past, self._plan.spec))
+        selection = select(
+            incumbent,
+            load_proposer(settings.dreamer),
+            pool,
+            settings=selection_settings(settings),
+            earlier=[spec for spec in earlier if spec != incumbent],
+        )
+        margin = 0 if settings.dreamer == "none" else settings.explore_margin
+        deployed = widen(selection.chosen.spec, margin)
+        deploy(book, number, selection, deployed)
+        self.write_summary()
+        self._around.notify(Selected(number, selection, deployed.name))
+
+    def write_summary(self) -> None:
+        """Rewrite ``summary.json`` from the journal's state."""
+        result = result_of(self._book, None)
+        self._book.folder.write_summary(summary_json(result, self._info, self._settings))
+
+
+def deploy(book: Book, number: int, selection: Selection, deployed: PolicySpec) -> None:
+    """Journal the selection after round ``number``, keep the policy's version and point at it."""
+    book.folder.write_policy(*_policy_file(deployed))
+    book.emit(
+        log.SelectionMade(
+            round=number,
+            deployed=deployed.name,
+            spec=deployed.to_json(),
+            report=report(selection),
+        ),
+        durable=True,
+    )
+
+
+def _policy_file(spec: PolicySpec) -> tuple[str, JsonObject | str]:
+    if isinstance(spec, PythonFileSpec):
+        return spec.file.removesuffix(".py"), spec.source
+    return spec.name, spec.to_json()
+
+
+def _trusted(spec: PolicySpec) -> bool:
+    return isinstance(spec, PythonFileSpec) and spec.trusted
+
+
+def widen(spec: PolicySpec, margin: int) -> PolicySpec:
+    """Return ``spec`` with width and depth larger by ``margin``; other specs come back as they are.
+
+    Replay cannot reward what was never recorded, so a search that became too narrow recovers only
+    by trying more than replay asks for.
+    """
+    if margin == 0 or not isinstance(spec, BuiltinSpec):
+        return spec
+    values = {key: getattr(spec, key) for key in spec.LETTERS.values()}
+    for key in ("width", "depth"):
+        if key in values:
+            values[key] += margin
+    return cast("PolicySpec", type(spec)(**values))
+
+
+def planned_attempts(spec: PolicySpec) -> int | None:
+    """Return the most attempts that ``spec`` makes in one rollout, where its numbers tell."""
+    width, depth = getattr(spec, "width", None), getattr(spec, "depth", None)
+    return width * depth if isinstance(width, int) and isinstance(depth, int) else None
+
+
+def spread(scores: Sequence[float]) -> float:
+    """Return the score scale of a task that declares none: best minus median, 1 where that is 0."""
+    return (max(scores) - median(scores) or 1.0) if scores else 1.0
+
+
+def load_proposer(name: str) -> Proposer:
+    """Return the proposer called ``name``; raises :class:`RegistryError` for an unknown one."""
+    factory = registry.load("proposer", name)
+    if not callable(factory):
+        raise RegistryError(f"proposer plug-in {name!r} is {factory!r} (expected a class)")
+    return cast("Callable[[], Proposer]", factory)()
+
+
+def selection_settings(settings: RunSettings) -> Settings:
+    """Return what fixes a selection under these run settings."""
+    return Settings(
+        objective=Objective(settings.cost_weight, settings.parallel_weight, settings.normalised),
+        guard=settings.guard,
+        limit=settings.max_parallelism,
+        max_batches=settings.max_batches,
+    )
+
+
+def result_of(book: Book, stopped: Stopped | None) -> RunResult:
+    """Return what the journal amounts to."""
+    state = book.state
+    rounds: list[RoundSummary] = []
+    best: float | None = None
+    cum = 0
+    for number in sorted(state.rounds):
+        known = state.rounds[number]
+        scores = [e.score for e in known.finished.values() if e.status is Status.OK]
+        cum += len(known.finished)
+        own = max(scores, default=None)
+        best = own if best is None else best if own is None else max(best, own)
+        usage = log.Usage()
+        for event in known.finished.values():
+            usage += event.usage
+        chosen = known.selection
+        rounds.append(
+            RoundSummary(
+                round=number,
+                policy=known.started.policy,
+                calls=len(known.finished),
+                cum=cum,
+                best=best,
+                round_best=own,
+                failures=len(known.finished) - len(scores),
+                batches=0 if known.tree is None else known.tree.batches,
+                off_record=0 if known.tree is None else known.tree.off_record,
+                finished=known.tree is not None,
+                deployed=None if chosen is None else chosen.deployed,
+                selection=None if chosen is None else chosen.report,
+                usage=usage,
+            )
+        )
+    return RunResult(
+        path=book.folder.path,
+        task=state.started.task if state.started is not None else "",
+        best=best,
+        calls=cum,
+        rounds=tuple(rounds),
+        stopped=None if stopped is None else stopped.reason,
+        exit_code=0 if stopped is None else stopped.exit_code,
+    )
+
+
+def summary_json(result: RunResult, info: TaskInfo, settings: RunSettings) -> JsonObject:
+    """Return the content of ``summary.json``."""
+    return {
+        "task": info.name,
+        "evaluator": info.evaluator,
+        "seed": settings.seed,
+        "limit": settings.max_parallelism,
+        "best": result.best,
+        "calls": result.calls,
+        "rounds": [cast("JsonValue", msgspec.to_builtins(one)) for one in result.rounds],
+    }
+
+
+def versions() -> Mapping[str, str]:
+    """Return the versions of what could change a number."""
+    found = {"python": platform.python_version()}
+    for package in ("daydream-rsi", "numpy", "scipy", "msgspec"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def workers_of(settings: RunSettings) -> int:
+    """Return how many attempts run at a time."""
+    return settings.workers or cores()
+
+
+def pool_of(trees: Sequence[Tree], evaluator: str, floor: float | None) -> Pool:
+    """Return the pool of the trees that this evaluator version scored."""
+    return make_pool([tree for tree in trees if tree.evaluator == evaluator], floor=floor)
