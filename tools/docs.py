@@ -1,0 +1,206 @@
+"""Write the parts of the documentation that the code knows: ``make docs``, checked by ``--check``.
+
+Generated are the whole of docs/cli.md and, between ``<!-- generated: NAME -->`` and
+``<!-- end -->`` in other pages, tables of tasks, records, agents, policies, settings and errors,
+and the figures that benchmarks/results/*.json offer under their key ``readme``. Nothing depends on
+the terminal, the clock or the machine.
+"""
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from daydream import errors, registry
+from daydream.config import RunSettings
+from daydream.policies.specs import families
+from daydream.tasks.base import TaskInfo
+from daydream.tasks.load import load_task
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES: Final = ("README.md", "docs/tasks.md", "docs/policies.md", "docs/run-folder.md")
+CLI_PAGE: Final = "docs/cli.md"
+FULL_SIZE: Final = (
+    "circle-packing:n=26",
+    "circle-packing:n=32",
+    "sum-diff:cap=512",
+    "autocorrelation:bins=800,variant=first",
+    "autocorrelation:bins=800,variant=second",
+    "autocorrelation:bins=800,variant=third-weak",
+    "autocorrelation:bins=800,variant=third-strict",
+)
+"""Tasks named with parameters that the table shows beside the plain ones."""
+
+Rows: TypeAlias = Sequence[Sequence[str]]
+
+
+class Readme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a benchmark result wants shown: the value of its key ``readme``."""
+
+    order: int
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def table(columns: Sequence[str], rows: Rows) -> str:
+    """Return a Markdown table; ``|`` in a cell is escaped."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in line) + " |\n"
+        for line in lines
+    )
+
+
+def tasks_table() -> str:
+    """Return the table of tasks, the sizes of the first implementation before full size."""
+    rows = []
+    for name in (*registry.names("task"), *FULL_SIZE):
+        info = load_task(name).info
+        scale = "from the first tree" if info.scale is None else f"{info.scale:g}"
+        wanted = f"{info.measure}, {'lower' if info.goal == 'min' else 'higher'} is better"
+        cells = (f"`{name}`", info.title, wanted, f"`{info.policy}`", f"`{info.agent}`", scale)
+        rows.append(cells)
+    return table(("task", "what", "measure", "starts with", "agent", "scale"), rows)
+
+
+def aliases_table() -> str:
+    """Return the other names of tasks."""
+    return table(
+        ("alias", "task"),
+        [(f"`{alias}`", f"`{name}`") for alias, name in sorted(registry.TASK_ALIASES.items())],
+    )
+
+
+def records_table() -> str:
+    """Return the known best values of every task that has some."""
+    infos = [load_task(name).info for name in (*registry.names("task"), *FULL_SIZE)]
+    rows = [row for info in infos for row in _records(info)]
+    return table(("task", "value", "source", "passes our check"), rows)
+
+
+def _records(info: TaskInfo) -> Rows:
+    said = {True: "yes", False: "no", None: "not published"}
+    return [
+        (f"`{info.name}`", f"{record.value:.12g}", record.source, said[record.exact])
+        for record in info.records
+    ]
+
+
+def policies_table() -> str:
+    """Return the table of policy families with an example and its JSON."""
+    rows = []
+    for kind, family in families().items():
+        letters = ", ".join(f"`{letter}` {field}" for letter, field in family.LETTERS.items())
+        rows.append((f"`{kind}`", f"`{family.example()}`", letters))
+    return table(("family", "example", "letters"), rows)
+
+
+def settings_table() -> str:
+    """Return the settings of a run with their defaults."""
+    rows = []
+    for field in msgspec.structs.fields(RunSettings):
+        default = "" if field.default is None else json.dumps(field.default)
+        rows.append((f"`{field.name}`", f"`{default}`" if default else "none"))
+    return table(("key", "default"), rows)
+
+
+def errors_table() -> str:
+    """Return the error classes with their exit codes."""
+    rows = []
+    for name, kind in sorted(vars(errors).items()):
+        if isinstance(kind, type) and issubclass(kind, errors.DaydreamError):
+            summary = (kind.__doc__ or "").strip().split("\n", 1)[0].replace("``", "`")
+            summary = re.sub(r":\w+:`([^`]+)`", r"`\1`", summary)
+            rows.append((f"`{name}`", str(kind.exit_code), summary))
+    return table(("error", "exit code", "meaning"), rows)
+
+
+def figures() -> str:
+    """Return the tables that benchmark results offer, in their order."""
+    found: list[Readme] = []
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        offers = content.get("readme", []) if isinstance(content, Mapping) else []
+        found += msgspec.convert(offers if isinstance(offers, list) else [offers], list[Readme])
+    parts = []
+    for offer in sorted(found, key=lambda one: (one.order, one.title)):
+        note = f"\n{offer.note}\n" if offer.note else ""
+        parts.append(f"**{offer.title}**\n\n{table(offer.columns, offer.rows)}{note}")
+    return "\n".join(parts)
+
+
+BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
+    "aliases": aliases_table,
+    "errors": errors_table,
+    "figures": figures,
+    "policies": policies_table,
+    "records": records_table,
+    "settings": settings_table,
+    "tasks": tasks_table,
+}
+
+
+def fill(text: str) -> str:
+    """Return ``text`` with the content of every generated block made anew.
+
+    Raises ``KeyError`` for a block that has no generator.
+    """
+    return BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[2]]()}\n{match[3]}", text)
+
+
+def cli_page() -> str:
+    """Return the reference of all commands, made from the application itself."""
+    from daydream.cli.main import app  # noqa: PLC0415 - no other page needs the commands
+
+    body = app.generate_docs(output_format="markdown", heading_level=2)
+    lines = (line.rstrip() for line in body.splitlines())
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return (
+        "# Command line\n\n"
+        "Made from the commands themselves by `make docs`; `daydream COMMAND --help` shows the\n"
+        f"same.\n\n{text}\n"
+    )
+
+
+def pages() -> dict[str, str]:
+    """Return path -> content of every page that has generated parts."""
+    made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
+    made[CLI_PAGE] = cli_page()
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages, or with ``--check`` print what is stale and return 1."""
+    check = "--check" in arguments
+    stale = 0
+    for name, wanted in pages().items():
+        path = ROOT / name
+        found = path.read_text(encoding="utf-8") if path.exists() else ""
+        if found == wanted:
+            continue
+        stale += 1
+        if check:
+            changes = difflib.unified_diff(
+                found.splitlines(), wanted.splitlines(), name, "make docs", lineterm="", n=1
+            )
+            print("\n".join(list(changes)[:40]))
+        else:
+            path.write_text(wanted, encoding="utf-8")
+            print(f"docs: wrote {name}")
+    if check and stale:
+        print(f"docs: {stale} pages are stale; run: make docs")
+        return 1
+    print("docs: up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
