@@ -1,0 +1,93 @@
+"""What the import contracts cannot see: run-time imports, public names, declared packages."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import daydream
+from tests.arch.fresh import loaded_after
+from tests.conftest import ROOT
+
+SOURCE = ROOT / "src" / "daydream"
+PACKAGES = {"cyclopts": "cyclopts", "msgspec": "msgspec", "numpy": "numpy", "rich": "rich"}
+EXTRA_PACKAGES = {"hypothesis": "dev", "pytest": "dev", "scipy": "tasks"}
+"""Import name -> the extra that brings it."""
+
+
+def _trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module.partition(".")[0]
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert daydream.__all__ == sorted(daydream.__all__)
+    for name in daydream.__all__:
+        assert getattr(daydream, name) is not None
+    assert daydream.replay.__module__ == "daydream.replay", "the function, not the module"
+
+
+def test_the_version_is_the_one_that_is_packaged() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert daydream.__version__ == project["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {daydream.__version__}\n" in citation
+
+
+def test_the_init_files_of_families_are_empty() -> None:
+    # The import contracts do not follow what an __init__ imports.
+    inits = [path for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
+    assert inits
+    assert [str(path) for path in inits if path.stat().st_size] == []
+
+
+def test_replay_loads_no_agent_task_or_process() -> None:
+    loaded = loaded_after("import daydream.replay, daydream.selection, daydream.closed_form")
+    for family in ("agents", "tasks", "sandbox", "online"):
+        assert f"daydream.{family}" not in loaded
+    assert "daydream.search" in loaded
+
+
+def test_importing_the_package_loads_no_array_library() -> None:
+    loaded = loaded_after("import daydream; daydream.run; daydream.select")
+    assert "daydream.launch" in loaded
+    assert not loaded & {"numpy", "scipy", "sklearn", "rich"}
+
+
+def test_every_imported_package_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = " ".join(project["dependencies"])
+    extras = project["optional-dependencies"]
+    for path, tree in _trees():
+        for name in set(_imported(tree)) - sys.stdlib_module_names - {"daydream"}:
+            where = f"{path} imports {name}"
+            if name in PACKAGES:
+                assert PACKAGES[name] in core, where
+            else:
+                assert name in EXTRA_PACKAGES, where
+                assert name in " ".join(extras[EXTRA_PACKAGES[name]]), where
+
+
+def test_nothing_prints_outside_the_command_line() -> None:
+    printing = [
+        f"{path}:{node.lineno}"
+        for path, tree in _trees()
+        if path.parts[0] != "cli"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == "print"
+    ]
+    assert printing == []
+
+
+def test_the_supervisor_of_a_job_imports_the_standard_library_alone() -> None:
+    tree = ast.parse((SOURCE / "sandbox" / "supervisor.py").read_text(encoding="utf-8"))
+    assert set(_imported(tree)) <= sys.stdlib_module_names
