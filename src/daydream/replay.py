@@ -121,33 +121,59 @@ class WorldScore(msgspec.Struct, frozen=True):
     """Attempts in the record."""
 
 
-def score_world(
-    pool: Pool,
-    tree: Tree,
-    objective: Objective,
-    outcome: Outcome,
-    *,
-    limit: int,
-) -> WorldScore:
-    """Return the score of a rollout that ended with ``outcome``."""
-    best, attempts, batches = outcome.best, outcome.attempts, outcome.batches
-    fallback = pool.fallback(tree)
-    quality = fallback if best is None else best
-    if objective.normalised:
-        top = tree.best
-        base = tree.baseline if tree.baseline is not None else fallback
-        attained = attainment(quality, base, quality if top is None else top.score)
-        breakdown = objective.relative(
-            attained, attempts, batches, recorded=tree.attempts, limit=limit
-        )
-    else:
-        breakdown = objective.raw(quality, attempts, batches, pool.scale)
-    return WorldScore(
-        tree=tree.round,
-        breakdown=breakdown,
-        off_record=outcome.off_record,
-        recorded=tree.attempts,
+class Gauge:
+    """Turns outcomes in one world into scores. What depends on the world alone is found once."""
+
+    __slots__ = (
+        "_base",
+        "_fallback",
+        "_limit",
+        "_objective",
+        "_recorded",
+        "_round",
+        "_scale",
+        "_top",
     )
+
+    def __init__(self, pool: Pool, tree: Tree, objective: Objective, *, limit: int) -> None:
+        self._objective = objective
+        self._limit = limit
+        self._scale = pool.scale
+        self._round = tree.round
+        self._recorded = tree.attempts
+        self._fallback = pool.fallback(tree)
+        self._base = self._fallback if tree.baseline is None else tree.baseline
+        best = tree.best
+        self._top = None if best is None else best.score
+
+    def score(self, outcome: Outcome) -> WorldScore:
+        """Return the score of a rollout that ended with ``outcome``."""
+        objective, attempts, batches = self._objective, outcome.attempts, outcome.batches
+        quality = self._fallback if outcome.best is None else outcome.best
+        if objective.normalised:
+            top = quality if self._top is None else self._top
+            breakdown = objective.relative(
+                attainment(quality, self._base, top),
+                attempts,
+                batches,
+                recorded=self._recorded,
+                limit=self._limit,
+            )
+        else:
+            breakdown = objective.raw(quality, attempts, batches, self._scale)
+        return WorldScore(
+            tree=self._round,
+            breakdown=breakdown,
+            off_record=outcome.off_record,
+            recorded=self._recorded,
+        )
+
+
+def score_world(
+    pool: Pool, tree: Tree, objective: Objective, outcome: Outcome, *, limit: int
+) -> WorldScore:
+    """Return the score of one rollout; for many in the same world keep a :class:`Gauge`."""
+    return Gauge(pool, tree, objective, limit=limit).score(outcome)
 
 
 def replay(

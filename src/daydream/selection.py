@@ -15,7 +15,7 @@ from daydream.errors import PolicyError, SelectionError
 from daydream.objective import MARGIN, Objective, mean
 from daydream.policies.base import PolicySpec
 from daydream.proposers.base import Disqualified, Proposer, Scored
-from daydream.replay import Record, ReplayWorld, WorldScore, score_world
+from daydream.replay import Gauge, Record, ReplayWorld, WorldScore
 from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Policy, solve
 from daydream.tree import Pool
 
@@ -73,6 +73,9 @@ class Scorer:
         self.settings = settings
         self._factory = factory
         self._records = [Record(tree, pool.eligibility) for tree in pool.trees]
+        self._gauges = [
+            Gauge(pool, tree, settings.objective, limit=settings.limit) for tree in pool.trees
+        ]
 
     def score(self, specs: Sequence[PolicySpec]) -> list[Scored]:
         """Return the scores of ``specs``, in order."""
@@ -93,7 +96,7 @@ class Scorer:
     def step_by_step(self, spec: PolicySpec) -> Scored:
         """Return the score of ``spec`` by replaying it batch by batch in every world."""
         rows: list[WorldScore] = []
-        for tree, record in zip(self.pool.trees, self._records, strict=True):
+        for tree, record, gauge in zip(self.pool.trees, self._records, self._gauges, strict=True):
             world = ReplayWorld(record)
             try:
                 rollout = solve(
@@ -106,15 +109,7 @@ class Scorer:
                 return _out(spec, tree.round, world.view().batches + 1, str(error))
             if rollout.attempts == 0 and tree.attempts > 0:
                 return _out(spec, tree.round, rollout.batches, "reveals nothing")
-            rows.append(
-                score_world(
-                    self.pool,
-                    tree,
-                    self.settings.objective,
-                    rollout,
-                    limit=self.settings.limit,
-                )
-            )
+            rows.append(gauge.score(rollout))
         return self._scored(spec, rows)
 
     def _scored(self, spec: PolicySpec, rows: Sequence[WorldScore]) -> Scored:
