@@ -4,7 +4,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-Outcome = Literal["exited", "signalled", "wall", "cpu", "memory", "output"]
+Outcome = Literal["exited", "signalled", "wall", "cpu", "memory", "processes", "output"]
+RESULT_FD = 3
+"""The descriptor that a job writes its result to."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -45,6 +47,8 @@ class ExecResult(msgspec.Struct, frozen=True):
     """The isolation that was in force."""
     result: bytes = b""
     """What the job wrote to its result descriptor, which standard output cannot reach."""
+    signal: int | None = None
+    """Number of the signal that ended a ``signalled`` job."""
 
 
 class Sandbox(Protocol):
