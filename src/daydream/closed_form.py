@@ -43,7 +43,9 @@ Wish: TypeAlias = tuple[int, int, int]
 _NEVER: Final = 1 << 40
 """A depth that no record reaches."""
 _CELLS: Final = 1 << 16
-"""Matrix cells (specs times branches) at a time, so that they stay in the processor's cache."""
+"""Matrix cells (specs times branches or levels) at a time, so that they stay in cache."""
+_KEPT: Final = 64
+"""Minimal gains whose flat runs are kept at a time."""
 
 
 def covers(spec: PolicySpec) -> bool:
@@ -93,7 +95,7 @@ class ClosedForm:
     def __init__(self, record: Record, scale: float, *, limit: int = DEFAULT_LIMIT) -> None:
         self._record = record
         self._scale = scale
-        self._limit = limit
+        self._limit = min(limit, _NEVER)
         lengths, gains, tops = _chains(record)
         self._lengths: Ints = np.array(lengths, dtype=np.int64)
         """(branches,) recorded attempts along each branch."""
@@ -103,9 +105,14 @@ class ClosedForm:
         """(attempts,) gain of every step; infinite where a step can never be flat."""
         self._tops: Floats = np.array([-math.inf, *tops])
         """(1 + attempts,) best ``ok`` score of a branch so far, shifted by one."""
-        self._stops: list[Ints] = [np.full(len(lengths), _NEVER, dtype=np.int64)]
+        never: Ints = np.full(len(lengths), _NEVER, dtype=np.int64)
+        self._stops: list[Ints] = [never]
+        """Distinct rows (branches,) of stop depths; the first prunes nowhere."""
+        self._same: dict[bytes, int] = {never.tobytes(): 0}
         self._rows: dict[tuple[int, float], int] = {}
+        """(patience, minimal gain) -> row of ``stops``."""
         self._peaks: dict[float, Ints] = {}
+        """Minimal gain -> longest flat runs, for the gains asked about last."""
 
     def counts(self, specs: Sequence[PolicySpec]) -> Counts:
         """Return the outcomes of ``specs``, as if ``max_batches`` had no bound.
@@ -188,12 +195,13 @@ class ClosedForm:
     def _row(self, patience: int, min_gain: float) -> int:
         """Return the number of the row in ``stops`` that holds this rule's stop depths."""
         if min_gain not in self._peaks:
+            if len(self._peaks) == _KEPT:
+                self._peaks.clear()
             self._peaks[min_gain] = self._flat_peaks(min_gain * self._scale - MARGIN)
         before = self._peaks[min_gain] < min(patience, _NEVER)
         kept = np.add.reduceat(before, self._starts, dtype=np.int64)
         stops: Ints = np.where(kept < self._lengths, kept + 1, _NEVER)
-        known = (i for i, row in enumerate(self._stops) if np.array_equal(row, stops))
-        row = next(known, len(self._stops))
+        row = self._same.setdefault(stops.tobytes(), len(self._stops))
         if row == len(self._stops):
             self._stops.append(stops)
         self._rows[patience, min_gain] = row
@@ -222,7 +230,7 @@ class ClosedForm:
                 best=np.full(len(wishes), -math.inf),
             )
         stops = np.stack(self._stops)
-        step = max(1, _CELLS // branches)
+        step = max(1, _CELLS // max(branches, 1 + int(self._lengths.max())))
         parts = [
             self._solve(stops[rows[:, 0]], rows[:, 1], rows[:, 2])
             for rows in (table[i : i + step] for i in range(0, len(table), step))
@@ -343,9 +351,9 @@ class _Queue:
         return self._full + np.where(left, tail, 0), self._total.copy()
 
     def ended(self, specs: Ints, *, level: int, branch: int) -> tuple[Ints, Ints]:
-        """Return batches and picks of ``specs`` up to the batch that takes this branch's ``level``.
+        """Return batches and picks of ``specs`` up to the batch that takes this pick of a branch.
 
-        Every branch before the batch's end in level order is taken too.
+        Batches follow level order, so what they have taken by then is a prefix of the queue.
         """
         lens, ends = self._lens[specs], self._ends[specs]
         full, start, rest = self._full[specs], self._level[specs], self._rest[specs]
@@ -354,8 +362,8 @@ class _Queue:
         position = ends[rows, level - 1] + alive[:, :branch].sum(axis=1)
         early = position < full * self._limit
         whole = position // self._limit + 1
+        # Branches whose pick at the level ``start`` is taken by the full batches.
         ahead = np.cumsum(lens >= start[:, None], axis=1) <= rest[:, None]
-        """Branches whose pick at the level ``start`` is taken by the full batches."""
         more = np.maximum(level + 1 - start - ahead[:, branch], 0)
         reached = np.minimum(start - 1 + more, ends.shape[1] - 1)
         tail = ((lens >= (start + more)[:, None]) & ahead).sum(axis=1)
