@@ -19,7 +19,7 @@ from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.rounds import Plan, RunResult, Surroundings, load_proposer, play, versions, workers_of
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
-from daydream.tasks.base import Task
+from daydream.tasks.base import Task, TaskInfo
 from daydream.tasks.load import is_path, load_task
 
 RUNS = Path("runs")
@@ -139,6 +139,22 @@ def resume(
     Pays for no finished attempt again. Raises :class:`StoreError` when the folder is in use or
     damaged, or when the evaluator changed and ``new_pool`` is not set.
     """
+    result, _ = resume_with_info(
+        path, changes=changes, new_pool=new_pool, trust=trust, surroundings=surroundings
+    )
+    return result
+
+
+def resume_with_info(
+    path: str | Path,
+    *,
+    changes: Mapping[str, object] | None = None,
+    new_pool: bool = False,
+    trust: bool = False,
+    surroundings: Surroundings = Surroundings(),  # noqa: B008 - frozen
+    attempts: Attempts | None = None,
+) -> tuple[RunResult, TaskInfo]:
+    """Do what :func:`resume` does; return the facts of the task as well."""
     folder_path = Path(path)
     with RunFolder.open(folder_path, clock=surroundings.now) as folder:
         book = Book(folder)
@@ -146,11 +162,15 @@ def resume(
         config = folder.config() if started is None else started.config
         prepared = _rebuild(folder_path, config, changes or {}, trust=trust)
         if started is None:
-            return _begin(book, config_json(prepared), prepared, surroundings, None)
+            config = config_json(prepared)
+            result = _begin(book, config, prepared, surroundings, attempts)
+            return result, prepared.task.info
         _check_evaluator(folder_path, book, prepared, new_pool=new_pool)
         book.emit(log.RunResumed(versions=dict(versions())), durable=True)
-        with _attempts(book, prepared) as attempts:
-            return play(book, attempts, prepared.plan, surroundings)
+        if attempts is not None:
+            return play(book, attempts, prepared.plan, surroundings), prepared.task.info
+        with _attempts(book, prepared) as own:
+            return play(book, own, prepared.plan, surroundings), prepared.task.info
 
 
 def _rebuild(

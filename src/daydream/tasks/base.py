@@ -140,6 +140,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """What people call the number, e.g. ``sum of radii``."""
     goal: Literal["max", "min"] = "max"
     """Which way ``measure`` improves; the stored score is always higher-is-better."""
+    transform: Literal["identity", "negate", "reciprocal"] = "identity"
+    """How the stored score becomes the measure."""
     scale: float | None = 1.0
     """Score scale s; None asks for the spread of the first finished tree."""
     floor: float | None = None
@@ -173,12 +175,15 @@ class Task(Protocol):
 TaskFactory: TypeAlias = Callable[[Args], Task]
 
 
-def measured(info: TaskInfo, evaluation: Evaluation) -> float:
-    """Return the number people speak of: diagnostics' ``measure`` where given, else the score."""
-    value = evaluation.diagnostics.get("measure")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    return -evaluation.score if info.goal == "min" else evaluation.score
+def to_measure(info: TaskInfo, score: float) -> float:
+    """Return the number that people speak of, from a stored score of ``info``'s task."""
+    match info.transform:
+        case "identity":
+            return score
+        case "negate":
+            return -score
+        case "reciprocal":
+            return 1.0 / score
 
 
 def read_json(artifact: Artifact, *, limit: int = 16 << 20) -> JsonValue:

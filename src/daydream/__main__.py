@@ -1,0 +1,7 @@
+"""``python -m daydream``."""
+
+import sys
+
+from daydream.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,93 @@
+"""The flags that several commands share, and how they become settings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from daydream.config import Layer, RunSettings, environment_layer, file_layer, resolve
+from daydream.tasks.load import is_path
+
+SETTINGS_FILE = "daydream.toml"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """Settings of a run; what is not given comes from the layers below."""
+
+    rounds: int | None = None
+    """Outer cycles: one rollout, then one selection. [default: 2]"""
+    seed: int | None = None
+    """Seed of the run. [default: 0]"""
+    policy: str | None = None
+    """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file with --trust."""
+    agent: str | None = None
+    """Who proposes: scripted, local_search, or command:"CMD". [default: the task's]"""
+    dreamer: str | None = None
+    """Who proposes the next policy: auto, system1, grid, none. [default: auto]"""
+    guard: Literal["quality", "none"] | None = None
+    """quality admits only policies that keep every world's quality. [default: quality]"""
+    cost_weight: float | None = None
+    """Weight of an attempt in the replay score. [default: 0.002]"""
+    parallel_weight: float | None = None
+    """Weight of parallelism in the replay score. [default: 0.005]"""
+    normalised: Annotated[bool | None, Parameter(negative="")] = None
+    """Score attainment and shares of the record instead of raw scores."""
+    max_parallelism: int | None = None
+    """Attempts that one batch may hold. [default: 8]"""
+    max_batches: int | None = None
+    """Batches of one rollout. [default: 1000]"""
+    max_branches: int | None = None
+    """Branches that a rollout may open online."""
+    max_depth: int | None = None
+    """Depth that a rollout may reach online."""
+    explore_margin: int | None = None
+    """How far the deployed width and depth may exceed what replay chose. [default: 0]"""
+    start: Literal["root", "best"] | None = None
+    """Where later rounds start from. [default: root]"""
+    fresh: Annotated[bool | None, Parameter(negative="")] = None
+    """Give scripted agents another world every round."""
+    workers: int | None = None
+    """Concurrent attempts; never changes a result. [default: cores]"""
+    max_calls: int | None = None
+    """Stop, resumably, after so many attempts."""
+    max_time: float | None = None
+    """Stop, resumably, after so many seconds."""
+
+
+ConfigFiles = Annotated[list[Path], Parameter(name=["--config", "-c"], negative="")]
+
+
+def given(flags: RunFlags) -> dict[str, object]:
+    """Return the flags that were given."""
+    values = {field.name: getattr(flags, field.name) for field in fields(flags)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def settings(flags: RunFlags, source: str, files: Sequence[Path]) -> RunSettings:
+    """Return defaults < daydream.toml < @file < DAYDREAM_* < flags.
+
+    ``daydream.toml`` is the problem folder's own, or else the working folder's. Raises
+    :class:`daydream.errors.ConfigError` for an unknown key or a wrong value.
+    """
+    home = Path(source) if is_path(source) else Path()
+    own = home / SETTINGS_FILE
+    layers = [file_layer(own)] if own.is_file() else []
+    layers += [file_layer(path) for path in files]
+    return resolve([*layers, environment_layer(), Layer("command line", given(flags))])
+
+
+def seeds_of(text: str) -> list[int]:
+    """Return the seeds of ``0-9``, ``1,4,7`` or a mix; raises ``ValueError`` with the reason."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise ValueError(f"seeds {text!r}: cannot read {part!r} (expected such as 0-9 or 1,4,7)")
+        found += range(int(low), int(high if dash else low) + 1)
+    if not found or len(found) > 10_000:
+        raise ValueError(f"seeds {text!r} name {len(found)} seeds (expected 1 to 10000)")
+    return sorted(set(found))

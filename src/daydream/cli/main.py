@@ -1,0 +1,79 @@
+"""The command line: a table of commands, one error boundary, exit codes.
+
+0 done (also when a budget ended it), 1 failed, 2 usage, 3 missing from the environment,
+130 interrupted and resumable.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import cyclopts
+from cyclopts import CycloptsError
+
+from daydream.errors import DaydreamError
+
+COMMANDS = (
+    ("tasks", "daydream.cli.setup:tasks", "List the tasks, or show one."),
+    ("init", "daydream.cli.setup:init", "Write a problem folder that runs."),
+    ("run", "daydream.cli.search:run", "Search a task: rollouts and selections in turn."),
+    ("resume", "daydream.cli.search:resume", "Continue a run; nothing is paid for again."),
+    ("compare", "daydream.cli.comparison:compare", "Fixed exploration against dreaming."),
+    ("dream", "daydream.cli.dreaming:dream", "Select the next policy of a run by replay."),
+    ("replay", "daydream.cli.dreaming:replay", "Score a policy in the worlds of a run, for free."),
+    ("show", "daydream.cli.show:show", "Look at a run: summary, best, lineage, tree, diff."),
+    ("export", "daydream.cli.transfer:export", "Write a run's trees in another format."),
+    ("import", "daydream.cli.transfer:import_", "Make a run of trees from elsewhere."),
+    ("doctor", "daydream.cli.setup:doctor", "Check this machine."),
+)
+"""Name, where it is, what it does. Imported when called, so that start-up stays light."""
+
+
+def _version() -> str:
+    try:
+        return version("daydream-rsi")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+app = cyclopts.App(
+    name="daydream",
+    help="Learn from searches already paid for where the next attempt should go.",
+    version=_version,
+    help_epilogue="Start with: daydream run branch-world",
+    help_format="plaintext",
+)
+for _name, _target, _help in COMMANDS:
+    app.command(_target, name=_name, help=_help)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line on ``argv`` (default: the process's) and return the exit code."""
+    tokens = [_config_file(token) for token in (sys.argv[1:] if argv is None else argv)]
+    flat = [part for parts in tokens for part in parts]
+    try:
+        code = app(flat, exit_on_error=False, print_error=True, result_action="return_value")
+    except CycloptsError:
+        return 2
+    except DaydreamError as error:
+        return _failed(flat, error)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _config_file(token: str) -> list[str]:
+    """``@file.toml`` is short for ``--config file.toml``."""
+    return ["--config", token[1:]] if token.startswith("@") and len(token) > 1 else [token]
+
+
+def _failed(tokens: Sequence[str], error: DaydreamError) -> int:
+    from daydream.cli import output
+
+    output.error(error, as_json="--json" in tokens)
+    return error.exit_code or 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

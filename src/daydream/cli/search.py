@@ -1,0 +1,113 @@
+"""``daydream run`` and ``daydream resume``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from daydream import launch
+from daydream.canonical import JsonValue
+from daydream.cli import flags as shared
+from daydream.cli import output, results
+from daydream.cli.progress import Progress, interruptible
+from daydream.rounds import RunResult, Surroundings
+from daydream.tasks.base import TaskInfo
+
+
+def run(
+    task: str,
+    *,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    trust: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    config: shared.ConfigFiles = [],  # noqa: B006 - never changed
+    flags: shared.RunFlags = shared.RunFlags(),  # noqa: B008 - frozen
+) -> int:
+    """Search a task: an online rollout, then a selection by replay, round after round.
+
+    Parameters
+    ----------
+    task
+        Task name such as circle-packing:n=26, or the path of your own problem folder.
+    out
+        The run folder itself. [default: runs/TASK/TIME-sSEED]
+    trust
+        Let a policy file of yours run in this process.
+    json
+        Print JSON lines and nothing else on standard output.
+    config
+        TOML files with settings; @FILE is short for it.
+    """
+    settings = shared.settings(flags, task, config)
+    request = launch.Request(task, settings, out, trust)
+    prepared = launch.prepare(request)
+    info = prepared.task.info
+    with interruptible() as interrupted, Progress(as_json=json) as progress:
+        result = launch.start(
+            request, prepared, Surroundings(interrupted=interrupted, notify=progress.notify)
+        )
+    return finish(result, info, as_json=json)
+
+
+def resume(
+    run: Path,
+    *,
+    rounds: int | None = None,
+    workers: int | None = None,
+    max_calls: int | None = None,
+    max_time: float | None = None,
+    new_pool: Annotated[bool, Parameter(negative="")] = False,
+    trust: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Continue a run that was stopped, interrupted or killed. No finished attempt is paid for again.
+
+    Parameters
+    ----------
+    run
+        The run folder.
+    rounds
+        Play up to this round; more than the run had extends it.
+    workers
+        Concurrent attempts; never changes a result.
+    max_calls
+        Stop, resumably, after so many attempts of the whole run.
+    max_time
+        Stop, resumably, after so many seconds of this command.
+    new_pool
+        Go on with a changed evaluator; earlier trees stay and join no selection.
+    trust
+        Let a policy file of yours run in this process.
+    json
+        Print JSON lines and nothing else on standard output.
+    """
+    wanted = {"rounds": rounds, "workers": workers, "max_calls": max_calls, "max_time": max_time}
+    changes = {key: value for key, value in wanted.items() if value is not None}
+    with interruptible() as interrupted, Progress(as_json=json) as progress:
+        result, info = launch.resume_with_info(
+            run,
+            changes=changes,
+            new_pool=new_pool,
+            trust=trust,
+            surroundings=Surroundings(interrupted=interrupted, notify=progress.notify),
+        )
+    return finish(result, info, as_json=json)
+
+
+def finish(result: RunResult, info: TaskInfo, *, as_json: bool) -> int:
+    """Show what a run came to and return the exit code."""
+    if as_json:
+        done: dict[str, JsonValue] = {
+            "event": "done",
+            "run": str(result.path),
+            "task": result.task,
+            "best": result.best,
+            "calls": result.calls,
+            "stopped": result.stopped,
+            "rounds": [msgspec.to_builtins(one) for one in result.rounds],
+        }
+        output.emit(done)
+    else:
+        results.print_run(result, info)
+    return result.exit_code

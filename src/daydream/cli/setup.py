@@ -1,0 +1,138 @@
+"""``daydream tasks``, ``init`` and ``doctor``."""
+
+import platform
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from daydream import registry
+from daydream.cli import output
+from daydream.config import cores
+from daydream.rounds import versions
+from daydream.tasks.base import TaskInfo
+from daydream.tasks.load import load_task
+
+FULL_SIZE = (
+    "autocorrelation:variant=first,bins=800",
+    "autocorrelation:variant=third-strict,bins=800",
+    "circle-packing:n=26",
+    "circle-packing:n=32",
+    "sum-diff:cap=512",
+)
+"""Sizes that the literature reports, listed beside the defaults."""
+OPTIONAL = frozenset({"scipy"})
+
+
+def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """List the tasks that come with Daydream, or show one in full.
+
+    Parameters
+    ----------
+    task
+        A task name or a problem folder to show in full.
+    json
+        Print JSON and nothing else on standard output.
+    """
+    if task is not None:
+        info = load_task(task).info
+        if json:
+            output.emit(msgspec.to_builtins(info))
+        else:
+            _show(info)
+        return 0
+    infos = [load_task(name).info for name in (*registry.names("task"), *FULL_SIZE)]
+    if json:
+        output.emit({"tasks": [msgspec.to_builtins(info) for info in infos]})
+        return 0
+    rows = [(info.name, info.title, info.policy, info.agent, info.measure) for info in infos]
+    output.out().print(
+        output.table("Tasks", ("task", "what it is", "starting policy", "agent", "measure"), rows)
+    )
+    output.next_step("daydream run branch-world", "daydream tasks circle-packing:n=26", "daydream init my-task")
+    return 0
+
+
+def _show(info: TaskInfo) -> None:
+    console = output.out()
+    console.print(f"{info.name}: {info.title}", style="bold", markup=False)
+    console.print(info.statement, markup=False)
+    rows = [
+        ("starting policy", info.policy),
+        ("agent", info.agent or "none: give --agent"),
+        ("measure", f"{info.measure}, {info.goal}"),
+        ("score scale", "from the first tree" if info.scale is None else f"{info.scale:g}"),
+        ("one attempt", info.attempt_cost or "-"),
+        ("evaluator", info.evaluator[:12]),
+    ]
+    console.print(output.table("", ("", ""), rows))
+    if info.records:
+        exact = {True: "yes", False: "no", None: "not published"}
+        console.print(
+            output.table(
+                "Known records",
+                (">value", "source", "passes this check"),
+                [(output.number(r.value, 13), r.source, exact[r.exact]) for r in info.records],
+            )
+        )
+    output.next_step(f"daydream run {info.name}")
+
+
+def init(folder: Path) -> int:
+    """Write a problem folder that runs as it is: a program, an evaluator, settings, a proposer.
+
+    Parameters
+    ----------
+    folder
+        The folder to make.
+    """
+    from daydream.tasks.scaffold import write_problem
+
+    written = write_problem(folder)
+    console = output.out()
+    for path in written:
+        console.print(output.shown(path), markup=False)
+    output.next_step(f"daydream run {output.shown(folder)}")
+    return 0
+
+
+def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """Check this machine: versions, extras, the isolation in force, room on the disk.
+
+    Parameters
+    ----------
+    json
+        Print JSON and nothing else on standard output.
+    """
+    free_gb = shutil.disk_usage(Path()).free / 1e9
+    checks: list[tuple[str, bool, str]] = [
+        ("python", sys.version_info >= (3, 11), platform.python_version()),
+        *((name, True, text) for name, text in versions().items() if name != "python"),
+        ("cores", True, str(cores())),
+        (
+            "scipy",
+            find_spec("scipy") is not None,
+            "local_search can run"
+            if find_spec("scipy") is not None
+            else "missing: pip install 'daydream-rsi[tasks]' for local_search",
+        ),
+        ("isolation", True, "process limits only: evaluators see your files; run code you trust"),
+        ("disk", free_gb > 1, f"{free_gb:.1f} GB free here"),
+    ]
+    missing = [name for name, good, _ in checks if not good and name not in OPTIONAL]
+    if json:
+        output.emit(
+            {
+                "checks": [{"name": n, "ok": good, "detail": text} for n, good, text in checks],
+                "ok": not missing,
+            }
+        )
+    else:
+        rows = [(n, "ok" if good else "missing", text) for n, good, text in checks]
+        output.out().print(output.table("This machine", ("what", "state", "detail"), rows))
+        output.next_step("daydream run branch-world")
+    return 3 if missing else 0
