@@ -1,8 +1,8 @@
 """Size and habit limits that no linter holds: run by ``make check``, exits 1 on any breach.
 
-A file has at most 500 lines, a function 80, a signature 7 parameters. ``src`` holds no ``assert``,
-no unfinished marks, and a broad ``except`` only where a failure of somebody else's code becomes
-data, or where it cleans up and raises again.
+A file has at most 500 lines, a function 80, a signature 7 parameters, a command 12. ``src`` holds
+no ``assert``, no unfinished marks, and a broad ``except`` only where a failure of somebody else's
+code becomes data, or where it cleans up and raises again. Builders in tests may take more.
 """
 
 import ast
@@ -15,12 +15,17 @@ from typing import NamedTuple, TypeGuard
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 80
 MAX_PARAMETERS = 7
+MAX_OPTIONS = 12
+"""Parameters of a command, whose parameters are its flags."""
+SIGNATURES_ALLOWED = {"run_shinka_eval": "stands in for a function of another tool"}
+"""Function -> why it may take more parameters."""
 FOLDERS = ("src", "tests", "tools", "benchmarks", "examples")
 
 BROAD_EXCEPT_ALLOWED = {
     "src/daydream/policies/python_file.py": "a policy file that a person wrote may raise anything",
     "src/daydream/online.py": "the attempt boundary: a bad attempt is data",
     "src/daydream/sandbox/child.py": "code that is not ours may raise anything",
+    "src/daydream/sandbox/standins.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/worker_child.py": "code that is not ours may raise anything",
     "src/daydream/cli/main.py": "the last line of defence: an exit code, never a traceback",
 }
@@ -65,8 +70,10 @@ def _function(path: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterat
     arguments = node.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     count = len(names) - (names[:1] in (["self"], ["cls"]))
-    if count > MAX_PARAMETERS:
-        problem = f"{node.name} takes {count} parameters (at most {MAX_PARAMETERS})"
+    most = MAX_OPTIONS if path.startswith("src/daydream/cli/") else MAX_PARAMETERS
+    free = node.name in SIGNATURES_ALLOWED or path.startswith("tests/")
+    if count > most and not free:
+        problem = f"{node.name} takes {count} parameters (at most {most})"
         yield Breach(path, node.lineno, problem)
 
 

@@ -45,6 +45,13 @@ def test_no_limit_fires_before_it_is_reached(text: str) -> None:
     assert problems("src/daydream/some.py", text) == []
 
 
+def test_a_command_may_have_twelve_options() -> None:
+    command = "def f({}): ...\n"
+    twelve = ", ".join(f"a{number}" for number in range(12))
+    assert problems("src/daydream/cli/some.py", command.format(twelve)) == []
+    assert problems("src/daydream/cli/some.py", command.format(twelve + ", b"))
+
+
 def test_a_named_boundary_may_catch_everything() -> None:
     for path in budgets.BROAD_EXCEPT_ALLOWED:
         assert problems(path, SWALLOW) == []
