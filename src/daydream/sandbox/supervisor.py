@@ -75,7 +75,7 @@ def _proc_table() -> dict[int, Process]:
 
 
 def read_process(pid: int) -> Process | None:
-    """Return the process ``pid`` from ``/proc``; None when there is none, or it only awaits reaping."""
+    """Return the process ``pid`` from ``/proc``; None for no process, and for one to be reaped."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
