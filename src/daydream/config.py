@@ -57,7 +57,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of wall time for one command."""
 
 
-OPERATIONAL = frozenset({"workers", "max_calls", "max_time", "rounds"})
+BUDGETS = frozenset({"max_calls", "max_time"})
+OPERATIONAL = BUDGETS | {"workers", "rounds"}
 """Settings that a resume may change: they are no part of what a finished attempt means."""
 
 

@@ -12,7 +12,7 @@ from daydream.agents.base import DiscoveryAgent
 from daydream.agents.load import load_agent
 from daydream.bookkeeping import Book
 from daydream.canonical import JsonObject, JsonValue, dumps
-from daydream.config import OPERATIONAL, Layer, RunSettings, resolve
+from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
 from daydream.errors import ConfigError, StoreError, UsageError
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
@@ -188,7 +188,9 @@ def _rebuild(
             f"resume cannot change {fixed[0]!r} (expected one of {', '.join(sorted(OPERATIONAL))}); "
             "start a new run for other settings"
         )
-    settings = resolve([Layer(str(path), stored), Layer("resume", changes)])
+    # A budget is what one command may spend, so it ends with the command that named it.
+    kept = {key: value for key, value in stored.items() if key not in BUDGETS}
+    settings = resolve([Layer(str(path), kept), Layer("resume", changes)])
     task = load_task(source)
     agent = load_agent(settings.agent, task.info)
     policy = spec_from_json(json.loads(spec), trust=trust)

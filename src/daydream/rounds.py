@@ -29,9 +29,9 @@ from daydream.proposers.base import Proposer
 from daydream.search import Rollout, solve
 from daydream.selection import Selection, Settings, report, select
 from daydream.store import events as log
-from daydream.store.run_folder import RunFolder
+from daydream.store.state import RunState
 from daydream.tasks.base import Artifact, TaskInfo
-from daydream.tree import Pool, Status, Tree, make_pool
+from daydream.tree import Status, Tree, make_pool
 
 
 class RoundBegan(msgspec.Struct, frozen=True):
@@ -411,7 +411,11 @@ def selection_settings(settings: RunSettings) -> Settings:
 
 def result_of(book: Book, stopped: Stopped | None) -> RunResult:
     """Return what the journal amounts to."""
-    state = book.state
+    return result_of_state(book.folder.path, book.state, stopped)
+
+
+def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None) -> RunResult:
+    """Return what a run in this state amounts to."""
     rounds: list[RoundSummary] = []
     best: float | None = None
     cum = 0
@@ -443,7 +447,7 @@ def result_of(book: Book, stopped: Stopped | None) -> RunResult:
             )
         )
     return RunResult(
-        path=book.folder.path,
+        path=path,
         task=state.started.task if state.started is not None else "",
         best=best,
         calls=cum,
@@ -481,7 +485,3 @@ def workers_of(settings: RunSettings) -> int:
     """Return how many attempts run at a time."""
     return settings.workers or cores()
 
-
-def pool_of(trees: Sequence[Tree], evaluator: str, floor: float | None) -> Pool:
-    """Return the pool of the trees that this evaluator version scored."""
-    return make_pool([tree for tree in trees if tree.evaluator == evaluator], floor=floor)

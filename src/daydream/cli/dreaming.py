@@ -11,8 +11,10 @@ from daydream.bookkeeping import Book
 from daydream.canonical import JsonValue
 from daydream.cli import output, results
 from daydream.cli.worlds import Worlds, open_worlds
+from daydream.errors import UsageError
 from daydream.objective import Objective
 from daydream.policies.base import PolicySpec
+from daydream.policies.parallel_refine import ParallelRefine
 from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.proposers.base import Scored
 from daydream.rounds import Surroundings, deploy, load_proposer, widen
@@ -125,17 +127,27 @@ def _row(label: str, scored: Scored) -> tuple[str, ...]:
 
 def deployed_spec(state: RunState, worlds: Worlds, *, trust: bool) -> PolicySpec:
     """Return the policy that a run would deploy next: the last selection's, else what ran last."""
-    last = state.rounds.get(worlds.pool.trees[-1].round)
-    if last is None:
-        return parse_spec(worlds.pool.trees[-1].policy)
-    stored = last.started.spec if last.selection is None else last.selection.spec
-    return spec_from_json(dict(stored), trust=trust)
+    tree = worlds.pool.trees[-1]
+    last = state.rounds.get(tree.round)
+    if last is not None and last.selection is not None:
+        return spec_from_json(dict(last.selection.spec), trust=trust)
+    if last is not None and last.started.spec:
+        return spec_from_json(dict(last.started.spec), trust=trust)
+    try:
+        return parse_spec(tree.policy)
+    except UsageError:
+        # A record from elsewhere names no policy of ours: stand in what reveals all of it.
+        return ParallelRefine(
+            max(1, *(node.branch + 1 for node in tree.nodes)),
+            max(1, *(node.depth for node in tree.nodes)),
+        )
 
 
 def _earlier(state: RunState, incumbent: PolicySpec, *, trust: bool) -> Sequence[PolicySpec]:
     found = [
         spec_from_json(dict(state.rounds[number].started.spec), trust=trust)
         for number in sorted(state.rounds, reverse=True)
+        if state.rounds[number].started.spec
     ]
     return [spec for spec in found if spec != incumbent]
 

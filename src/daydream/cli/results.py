@@ -116,7 +116,9 @@ def _quality(chosen: Mapping[str, JsonValue], incumbent: Mapping[str, JsonValue]
     return "the same quality" if mine == theirs else "another quality in some world"
 
 
-def print_best(console: Console, result: RunResult, info: TaskInfo) -> None:
+def print_best(
+    console: Console, result: RunResult, info: TaskInfo, *, keep_picture: bool = True
+) -> None:
     """Show the best artifact, beside the known records, and keep its picture where there is one."""
     if result.best is None:
         console.print("No attempt succeeded yet.", style="yellow")
@@ -124,7 +126,7 @@ def print_best(console: Console, result: RunResult, info: TaskInfo) -> None:
     best = best_artifact(result.path)
     if best is not None:
         svg = picture_of(info.name, best)
-        if svg is not None:
+        if svg is not None and keep_picture:
             target = result.path / PICTURE
             target.write_text(svg, encoding="utf-8")
             console.print(f"Picture of the best: {output.shown(target)}", markup=False)
