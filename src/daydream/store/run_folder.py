@@ -25,7 +25,7 @@ from daydream.canonical import JsonObject, content_hash, dumps
 from daydream.errors import StoreError, TreeError
 from daydream.store.best import repair_best, write_best
 from daydream.store.blobs import BlobStore
-from daydream.store.events import AnyEvent
+from daydream.store.events import AnyEvent, RoundStarted, TreeFinished
 from daydream.store.files import disk_errors, replace_file, sync_folder
 from daydream.store.journal import Clock, Journal, JournalReading, read_journal
 from daydream.store.lock import RunLock
@@ -143,7 +143,10 @@ class RunFolder:
 
     def events(self) -> tuple[AnyEvent, ...]:
         """Return every event of the journal as it is now."""
-        return read_journal(self.path / JOURNAL).events
+        journal = self.path / JOURNAL
+        with disk_errors("read", journal):
+            unchanged = journal.stat().st_size == self.reading.good_bytes
+        return self.reading.events if unchanged else read_journal(journal).events
 
     def state(self) -> RunState:
         """Return the state of the run as the journal tells it now."""
@@ -183,17 +186,39 @@ class RunFolder:
     def trees(self) -> tuple[Tree, ...]:
         """Return the finished trees in order of their rounds.
 
-        Raises :class:`StoreError` naming the file that is no tree, or holds another round.
+        A file of a round that the journal started and did not finish was written just before a
+        crash; it is left out, and written again when the rollout ends. Raises :class:`StoreError`
+        naming the file that is no tree, holds another round, or is not as the journal knows it.
         """
+        started: set[int] = set()
+        hashes: dict[int, str] = {}
+        for event in self.events():
+            if isinstance(event, RoundStarted):
+                started.add(event.round)
+            elif isinstance(event, TreeFinished):
+                hashes[event.round] = event.tree
         found: list[Tree] = []
         for path in (self.path / "history").glob("[0-9]*.json"):
-            tree = read_tree(path)
+            tree, digest = _read_tree(path)
             if path.stem != f"{tree.round:03d}":
                 raise StoreError(
                     f"{path} holds round {tree.round} (expected the round in its name); restore it "
                     "from a copy"
                 )
+            if tree.round in started and tree.round not in hashes:
+                continue
+            if hashes.get(tree.round, digest) != digest:
+                raise StoreError(
+                    f"{path} was changed since the run wrote it (expected content with the hash "
+                    f"{hashes[tree.round]}); restore it from a copy"
+                )
             found.append(tree)
+        missing = sorted(set(hashes) - {tree.round for tree in found})
+        if missing:
+            raise StoreError(
+                f"{self.path / 'history'} has no tree of round {missing[0]} (expected one for "
+                "every finished round); restore the file from a copy"
+            )
         return tuple(sorted(found, key=lambda tree: tree.round))
 
     def write_policy(self, name: str, body: JsonObject | str, *, deploy: bool = True) -> str:
@@ -315,9 +340,13 @@ def read_tree(path: Path) -> Tree:
 
     Raises :class:`StoreError` when the file cannot be read, is no tree, or breaks an invariant.
     """
+    return _read_tree(path)[0]
+
+
+def _read_tree(path: Path) -> tuple[Tree, str]:
     data = _read(path)
     try:
-        return check_tree(_TREE.decode(data))
+        return check_tree(_TREE.decode(data)), content_hash(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, TreeError) as error:
         raise _malformed(path, error, "a tree") from None
 
