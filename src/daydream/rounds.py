@@ -25,13 +25,13 @@ from daydream.online import Attempt, Attempts, OnlineSettings, OnlineWorld, Star
 from daydream.policies.base import BuiltinSpec, PolicySpec
 from daydream.policies.python_file import PythonFileSpec
 from daydream.policies.specs import spec_from_json
-from daydream.proposers.base import Proposer
+from daydream.proposers.base import Proposer, Scored
 from daydream.search import Rollout, solve
-from daydream.selection import Selection, Settings, report, select
+from daydream.selection import Scorer, Selection, Settings, report, select
 from daydream.store import events as log
 from daydream.store.state import RunState
 from daydream.tasks.base import Artifact, TaskInfo
-from daydream.tree import Status, Tree, make_pool
+from daydream.tree import Pool, Status, Tree, make_pool
 
 
 class RoundBegan(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Selected(msgspec.Struct, frozen=True):
 
     round: int
     selection: Selection
-    deployed: str
+    deployed: Scored
 
 
 Notice: TypeAlias = RoundBegan | AttemptDone | Selected
@@ -92,8 +92,10 @@ class RoundSummary(msgspec.Struct, frozen=True):
     round_best: float | None
     failures: int
     batches: int
-    off_record: int
-    """Picks that could bring nothing."""
+    empty: int
+    """Picks that could bring nothing online, because of a cap."""
+    off_record: int | None
+    """Picks for which the record before this round had no answer; None for a starting policy."""
     finished: bool
     deployed: str | None = None
     """Policy of the next round; None before the selection."""
@@ -330,10 +332,10 @@ class _Run:
             earlier=[spec for spec in earlier if spec != incumbent],
         )
         margin = 0 if settings.dreamer == "none" else settings.explore_margin
-        deployed = widen(selection.chosen.spec, margin)
+        deployed = widened(selection, margin, pool, selection_settings(settings))
         deploy(book, number, selection, deployed)
         self.write_summary()
-        self._around.notify(Selected(number, selection, deployed.name))
+        self._around.notify(Selected(number, selection, deployed))
 
     def write_summary(self) -> None:
         """Rewrite ``summary.json`` from the journal's state."""
@@ -341,15 +343,24 @@ class _Run:
         self._book.folder.write_summary(summary_json(result, self._info, self._settings))
 
 
-def deploy(book: Book, number: int, selection: Selection, deployed: PolicySpec) -> None:
+def widened(selection: Selection, margin: int, pool: Pool, settings: Settings) -> Scored:
+    """Return what goes online after ``selection``: the choice, widened by ``margin``, replayed."""
+    spec = widen(selection.chosen.spec, margin)
+    if spec == selection.chosen.spec:
+        return selection.chosen
+    return Scorer(pool, settings).score([spec])[0]
+
+
+def deploy(book: Book, number: int, selection: Selection, deployed: Scored) -> None:
     """Journal the selection after round ``number``, keep the policy's version and point at it."""
-    book.folder.write_policy(*_policy_file(deployed))
+    spec = deployed.spec
+    book.folder.write_policy(*_policy_file(spec))
     book.emit(
         log.SelectionMade(
             round=number,
-            deployed=deployed.name,
-            spec=deployed.to_json(),
-            report=report(selection),
+            deployed=spec.name,
+            spec=spec.to_json(),
+            report=report(selection, deployed=deployed),
         ),
         durable=True,
     )
@@ -419,6 +430,7 @@ def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None)
     rounds: list[RoundSummary] = []
     best: float | None = None
     cum = 0
+    off_record: int | None = None
     for number in sorted(state.rounds):
         known = state.rounds[number]
         scores = [e.score for e in known.finished.values() if e.status is Status.OK]
@@ -439,13 +451,15 @@ def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None)
                 round_best=own,
                 failures=len(known.finished) - len(scores),
                 batches=0 if known.tree is None else known.tree.batches,
-                off_record=0 if known.tree is None else known.tree.off_record,
+                empty=0 if known.tree is None else known.tree.off_record,
+                off_record=off_record,
                 finished=known.tree is not None,
                 deployed=None if chosen is None else chosen.deployed,
                 selection=None if chosen is None else chosen.report,
                 usage=usage,
             )
         )
+        off_record = None if chosen is None else _off_record(chosen.report)
     return RunResult(
         path=path,
         task=state.started.task if state.started is not None else "",
@@ -455,6 +469,15 @@ def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None)
         stopped=None if stopped is None else stopped.reason,
         exit_code=0 if stopped is None else stopped.exit_code,
     )
+
+
+def _off_record(selection: JsonObject) -> int | None:
+    deployed = selection.get("deployed")
+    worlds = deployed.get("worlds") if isinstance(deployed, Mapping) else None
+    if not isinstance(worlds, Sequence) or isinstance(worlds, str):
+        return None
+    counts = [world.get("off_record") for world in worlds if isinstance(world, Mapping)]
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def summary_json(result: RunResult, info: TaskInfo, settings: RunSettings) -> JsonObject:

@@ -204,12 +204,18 @@ def _best(scored: Sequence[Scored]) -> Scored:
     return min((one for one in scored if one.mean >= top - MARGIN), key=lambda one: one.attempts)
 
 
-def report(selection: Selection, *, most: int = 8) -> Mapping[str, JsonValue]:
-    """Return the selection as JSON for the journal and the screen, with the ``most`` best rows."""
+def report(
+    selection: Selection, *, deployed: Scored | None = None, most: int = 8
+) -> Mapping[str, JsonValue]:
+    """Return the selection as JSON for the journal and the screen, with the ``most`` best rows.
+
+    ``deployed`` is the replay of what goes online, where that is more than what was chosen.
+    """
     ranked = sorted(selection.candidates, key=lambda one: (one.disqualified is not None, -one.mean))
     return {
         "incumbent": describe(selection.incumbent),
         "chosen": describe(selection.chosen),
+        "deployed": describe(selection.chosen if deployed is None else deployed),
         "guarded": selection.guarded.spec.name,
         "plain": selection.plain.spec.name,
         "changed": selection.changed,

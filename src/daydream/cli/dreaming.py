@@ -17,7 +17,7 @@ from daydream.policies.base import PolicySpec
 from daydream.policies.parallel_refine import ParallelRefine
 from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.proposers.base import Scored
-from daydream.rounds import Surroundings, deploy, load_proposer, widen
+from daydream.rounds import Surroundings, deploy, load_proposer, widened
 from daydream.selection import Scorer, Selection, Settings, describe_world, report, select
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RunState
@@ -87,7 +87,7 @@ def dream(
             settings=settings,
             earlier=_earlier(state, incumbent, trust=trust),
         )
-        deployed = widen(selection.chosen.spec, explore_margin)
+        deployed = widened(selection, explore_margin, worlds.pool, settings)
         if not dry_run:
             deploy(Book(folder), worlds.pool.trees[-1].round, selection, deployed)
     _show(run, selection, deployed, dry_run=dry_run, as_json=json)
@@ -95,10 +95,10 @@ def dream(
 
 
 def _show(
-    run: Path, selection: Selection, deployed: PolicySpec, *, dry_run: bool, as_json: bool
+    run: Path, selection: Selection, deployed: Scored, *, dry_run: bool, as_json: bool
 ) -> None:
     if as_json:
-        output.emit({"deployed": deployed.name, "dry_run": dry_run, **report(selection, most=20)})
+        output.emit({**report(selection, deployed=deployed, most=20), "dry_run": dry_run})
         return
     console = output.out()
     ranked = sorted(selection.candidates, key=lambda one: -one.mean)[:8]
@@ -107,7 +107,7 @@ def _show(
     console.print(output.table(f"{len(selection.candidates)} candidates", columns, rows))
     console.print(results.learned(report(selection)), markup=False)
     verb = "would deploy" if dry_run else "deployed"
-    console.print(f"{verb} {deployed.name}", style="bold", markup=False)
+    console.print(f"{verb} {deployed.spec.name}", style="bold", markup=False)
     output.next_step(f"daydream resume {output.shown(run)} --rounds N")
 
 

@@ -75,7 +75,7 @@ class Progress:
                 self._update(notice)
             case Selected():
                 changed = "next" if notice.selection.changed else "keeps"
-                self._line(f"round {notice.round} done; {changed}: {notice.deployed}")
+                self._line(f"round {notice.round} done; {changed}: {notice.deployed.spec.name}")
 
     def note(self, text: str, began: float, done: int) -> None:
         """Tell how a long series goes, at most every few seconds, with an estimate of what is left."""
@@ -137,8 +137,7 @@ def _event(notice: Notice) -> dict[str, JsonValue]:
             return {
                 "event": "selection",
                 "round": notice.round,
-                "deployed": notice.deployed,
-                **report(notice.selection),
+                **report(notice.selection, deployed=notice.deployed),
             }
 
 

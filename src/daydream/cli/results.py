@@ -41,12 +41,12 @@ def rounds_table(title: str, rounds: Sequence[RoundSummary], info: TaskInfo) -> 
             value(info, one.best),
             value(info, one.round_best),
             str(one.failures),
-            str(one.off_record),
+            "-" if one.off_record is None else str(one.off_record),
             one.policy + ("" if one.finished else "  (unfinished)"),
         )
         for one in rounds
     ]
-    columns = (">round", ">calls", ">cum", ">best", ">round best", ">failed", ">empty", "policy")
+    columns = (">round", ">calls", ">cum", ">best", ">round best", ">failed", ">off record", "policy")
     label = "" if info.measure == "score" else f" ({info.measure}, {info.goal})"
     return output.table(title + label, columns, rows)
 
