@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Tests leave the checkout, and found examples should survive that.
+set_hypothesis_home_dir(ROOT / ".hypothesis")
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "ci", parent=settings.get_profile("default"), derandomize=True, database=None
