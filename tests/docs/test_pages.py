@@ -35,11 +35,11 @@ def test_every_file_that_the_architecture_names_exists() -> None:
     named = set(re.findall(r"`((?:tests|tools|docs)/[\w./-]+)`", text))
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
-    modules = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE))
-    layers = {name for row in modules for name in re.findall(r"`(\w+)`", row)}
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    layers = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     source = ROOT / "src" / "daydream"
-    there = {path.stem for path in source.iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert layers == there - {"__init__", "__main__", "__pycache__", "py"}
+    modules = {path.stem for path in source.glob("*.py")} - {"__init__", "__main__"}
+    assert layers == modules | {path.parent.name for path in source.glob("*/__init__.py")}
 
 
 def _commands_shown() -> Iterator[tuple[str, str]]:
