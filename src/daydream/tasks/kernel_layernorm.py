@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from daydream.canonical import hash_of
+from daydream.canonical import JsonValue, hash_of
 from daydream.tasks.base import (
     Args,
     Artifact,
@@ -127,31 +127,8 @@ class KernelLayerNorm:
         return reference(self.instance.rows, self.instance.gamma, self.instance.beta)
 
     def root(self) -> Artifact:
-        """Return the plainest correct kernel: three passes over x, a division an element."""
-        return json_artifact(
-            [
-                ["const", "s0", 1 / self.instance.length],
-                ["const", "s1", EPSILON],
-                ["load", "v0", "x"],
-                ["sum", "s2", "v0"],
-                ["mul", "s3", "s2", "s0"],
-                ["load", "v1", "x"],
-                ["sub", "v2", "v1", "s3"],
-                ["mul", "v3", "v2", "v2"],
-                ["sum", "s4", "v3"],
-                ["mul", "s5", "s4", "s0"],
-                ["add", "s6", "s5", "s1"],
-                ["sqrt", "s7", "s6"],
-                ["load", "v4", "x"],
-                ["sub", "v5", "v4", "s3"],
-                ["div", "v6", "v5", "s7"],
-                ["load", "v7", "gamma"],
-                ["mul", "v8", "v6", "v7"],
-                ["load", "v9", "beta"],
-                ["add", "v10", "v8", "v9"],
-                ["store", "v10"],
-            ]
-        )
+        """Return the plain kernel."""
+        return json_artifact(plain_kernel(self.instance))
 
     def evaluate(self, artifact: Artifact) -> Evaluation:
         """Run, check and count the program; ``invalid`` with a reason where it is no LayerNorm."""
@@ -183,6 +160,32 @@ class KernelLayerNorm:
             by_instruction=run.by_instruction,
             largest_error=max(worst),
         )
+
+
+def plain_kernel(instance: Instance) -> list[list[JsonValue]]:
+    """Return the plainest correct program: three passes over x, a division an element."""
+    return [
+        ["const", "s0", 1 / instance.length],
+        ["const", "s1", EPSILON],
+        ["load", "v0", "x"],
+        ["sum", "s2", "v0"],
+        ["mul", "s3", "s2", "s0"],
+        ["load", "v1", "x"],
+        ["sub", "v2", "v1", "s3"],
+        ["mul", "v3", "v2", "v2"],
+        ["sum", "s4", "v3"],
+        ["mul", "s5", "s4", "s0"],
+        ["add", "s6", "s5", "s1"],
+        ["sqrt", "s7", "s6"],
+        ["load", "v4", "x"],
+        ["sub", "v5", "v4", "s3"],
+        ["div", "v6", "v5", "s7"],
+        ["load", "v7", "gamma"],
+        ["mul", "v8", "v6", "v7"],
+        ["load", "v9", "beta"],
+        ["add", "v10", "v8", "v9"],
+        ["store", "v10"],
+    ]
 
 
 def build(args: Args) -> KernelLayerNorm:

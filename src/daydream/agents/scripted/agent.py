@@ -57,7 +57,9 @@ def build(options: str, task: TaskInfo) -> ScriptedAgent:
 def methods() -> list[str]:
     """Return the names of the tasks that have a scripted method, sorted."""
     found = (module.name for module in pkgutil.iter_modules(scripted.__path__))
-    return sorted(name.replace("_", "-") for name in found if name != "agent")
+    return sorted(
+        name.replace("_", "-") for name in found if name != "agent" and not name.startswith("_")
+    )
 
 
 def parameters(task: TaskInfo) -> dict[str, str]:
