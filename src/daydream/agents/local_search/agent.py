@@ -2,9 +2,9 @@
 
 Owns the choice of the searcher and the effort of one attempt. Each task that has a searcher keeps
 it in a module of this package with the task's name. Such a module defines ``UNIT`` (what effort
-counts, such as ``solves``; never seconds, since a clock would break equal bytes for equal contexts),
-``EFFORT`` (the default number of units of one attempt) and ``propose(context, effort)``, whose answer
-depends on the context and the effort alone.
+counts, such as ``solves``; never seconds, since a clock would break equal bytes for equal
+contexts), ``EFFORT`` (the default number of units of one attempt) and ``propose(context, effort)``,
+whose answer depends on the context and the effort alone.
 """
 
 import importlib
