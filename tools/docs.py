@@ -37,6 +37,15 @@ FULL_SIZE: Final = (
 )
 """Tasks named with parameters that the table shows beside the plain ones."""
 
+CLI_EDITS: Final = (
+    (re.compile(r"## Table of Contents.*?(?=^\*\*Commands)", re.DOTALL | re.MULTILINE), ""),
+    (re.compile(r" \*\[default: (?:False|\[\])\]\*"), ""),
+    (re.compile(r"\\\[default: ([^\]]+)\]"), r"*[default: \1]*"),
+    (re.compile(r" +$", re.MULTILINE), ""),
+    (re.compile(r"\n{3,}"), "\n\n"),
+)
+"""What to change in the generated reference: it lists commands twice and the obvious defaults."""
+
 Rows: TypeAlias = Sequence[Sequence[str]]
 
 
@@ -161,8 +170,9 @@ def cli_page() -> str:
     from daydream.cli.main import app  # noqa: PLC0415 - no other page needs the commands
 
     body = app.generate_docs(output_format="markdown", heading_level=2)
-    lines = (line.rstrip() for line in body.splitlines())
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    for pattern, better in CLI_EDITS:
+        body = pattern.sub(better, body)
+    text = body.strip()
     return (
         "# Command line\n\n"
         "Made from the commands themselves by `make docs`; `daydream COMMAND --help` shows the\n"
