@@ -14,6 +14,11 @@ from daydream.tree import OK, ROOT, Eligibility, Node, Shown, Status, Tree, chec
 
 _GRID = [-2.0, -0.5, -0.25, 0.0, 0.1, 0.115, 0.12, 0.13, 0.3, 0.32, 0.5, 0.55, 0.95]
 """Scores close enough to each other that gains fall on both sides of usual thresholds."""
+_USUAL = [Shown(OK, score, None) for score in _GRID] + [
+    Shown(Status.INVALID, 0.0, "overlap"),
+    Shown(Status.ERROR, 0.0, "crash"),
+    Shown(Status.TIMEOUT, 0.0, None),
+]
 
 
 def scores() -> st.SearchStrategy[float]:
@@ -23,15 +28,9 @@ def scores() -> st.SearchStrategy[float]:
 
 
 def verdicts() -> st.SearchStrategy[Shown]:
-    """Return what became of an attempt; about one in four fails."""
-    failed = st.builds(
-        Shown,
-        status=st.sampled_from([Status.INVALID, Status.ERROR, Status.TIMEOUT]),
-        score=st.just(0.0),
-        error_class=st.sampled_from([None, "overlap", "crash"]),
-    )
-    ok = st.builds(Shown, status=st.just(OK), score=scores(), error_class=st.none())
-    return st.one_of(ok, ok, ok, failed)
+    """Return what became of an attempt; about one in five fails."""
+    anything = st.builds(Shown, status=st.just(OK), score=scores(), error_class=st.none())
+    return st.one_of(st.sampled_from(_USUAL), st.sampled_from(_USUAL), anything)
 
 
 @st.composite
@@ -43,17 +42,20 @@ def trees(
     max_branches: int = 7,
 ) -> Tree:
     """Return valid trees, also without attempts; ``eligibility`` None draws one."""
-    kind: Eligibility = draw(
-        st.sampled_from(("chain", "chain", "any")) if eligibility is None else st.just(eligibility)
-    )
-    steps = draw(st.lists(st.tuples(st.integers(0, 1 << 12), verdicts()), max_size=max_attempts))
+    kinds: tuple[Eligibility, ...] = ("chain", "chain", "any")
+    kind = draw(st.sampled_from(kinds)) if eligibility is None else eligibility
+    # One number an attempt, for parent and verdict, keeps drawing and shrinking fast.
+    steps = draw(st.lists(st.integers(0, (1 << 20) - 1), max_size=max_attempts))
+    score = draw(scores())
+    outcomes = [*_USUAL, Shown(OK, score, None)]
     root = draw(st.sampled_from([None, OK, Status.INVALID]))
-    score = draw(scores()) if root is OK else 0.0
+    score = score if root is OK else 0.0
     nodes = [Node(ROOT, None, branch=-1, depth=0, batch=0, slot=0, status=root, score=score)]
     legal = [ROOT]
     branches = 0
-    for number, (choice, shown) in enumerate(steps, start=1):
-        above = nodes[legal[choice % len(legal)]]
+    for number, step in enumerate(steps, start=1):
+        shown = outcomes[step % len(outcomes)]
+        above = nodes[legal[step // len(outcomes) % len(legal)]]
         branch = branches if above.id == ROOT else above.branch
         branches += above.id == ROOT
         nodes.append(
