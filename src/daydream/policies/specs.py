@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from daydream import registry
 from daydream.errors import RegistryError, UsageError
 from daydream.policies.base import BuiltinSpec, PolicySpec
@@ -65,6 +63,16 @@ def parse_spec(text: str, *, trust: bool = False) -> PolicySpec:
     return _make(family, values, text)
 
 
+def _file_spec(value: Mapping[str, object], *, trust: bool) -> PythonFileSpec:
+    file, source, config = value.get("file"), value.get("source"), value.get("config", {})
+    if not (isinstance(file, str) and isinstance(source, str) and isinstance(config, dict)):
+        raise UsageError(
+            "policy JSON of a Python file lacks file, source or config (expected two texts and an "
+            "object); take it from a run folder, or name the .py file itself"
+        )
+    return PythonFileSpec(file, source, config, trust)
+
+
 def _is_float(family: type[BuiltinSpec], field: str) -> bool:
     return family.__annotations__[field] is float
 
@@ -91,13 +99,7 @@ def spec_from_json(value: object, *, trust: bool = False) -> PolicySpec:
         raise UsageError(f"policy JSON is {value!r} (expected an object with the key 'kind')")
     kind = value.get("kind")
     if kind == PythonFileSpec.KIND:
-        try:
-            found = msgspec.convert(
-                {k: v for k, v in value.items() if k != "kind"}, type=PythonFileSpec
-            )
-        except msgspec.ValidationError as error:
-            raise UsageError(f"policy JSON of a Python file: {error}") from None
-        return msgspec.structs.replace(found, trusted=trust)
+        return _file_spec(value, trust=trust)
     known = families()
     family = known.get(kind) if isinstance(kind, str) else None
     if family is None:

@@ -1,0 +1,214 @@
+"""The policy line through the command line: search, resume, compare, dream, replay, show."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from tests.real.commands import daydream, history, start
+
+from daydream.store.run_folder import RunFolder
+
+
+def test_a_run_reproduces_the_worked_example() -> None:
+    done = daydream("run", "branch-world", "--out", "r", "--json").json
+    assert (done["event"], done["best"], done["calls"]) == ("done", 0.95, 64)
+    shown = daydream("show", "r", "--json").json
+    assert [(r["round"], r["calls"], r["policy"]) for r in shown["rounds"]] == [
+        (1, 48, "parallel_refine-w6-d8"),
+        (2, 16, "adaptive-w4-d4-p3-g0.02"),
+    ]
+    selection = shown["rounds"][0]["selection"]
+    assert selection["incumbent"]["mean"] == pytest.approx(0.884, abs=1e-12)
+    assert selection["chosen"]["mean"] == pytest.approx(0.938, abs=1e-12)
+    world = selection["chosen"]["worlds"][0]
+    assert (world["attempts"], world["batches"], world["parallelism"]) == (16, 4, 4.0)
+    assert (world["cost"], world["bonus"]) == (pytest.approx(0.032), pytest.approx(0.02))
+
+
+def test_compare_prints_the_figures_of_the_first_implementation() -> None:
+    found = daydream("compare", "--task", "branch-world", "--rounds", "2", "--json").json
+    assert found["total"] == {"fixed": 96, "dream": 64}
+    (task,) = found["tasks"]
+    assert [r["calls"] for r in task["fixed"]] == [48, 48]
+    assert [(r["calls"], r["cum"], r["best"]) for r in task["dream"]] == [
+        (48, 48, 0.95),
+        (16, 64, 0.95),
+    ]
+    assert task["dream"][1]["policy"] == "adaptive-w4-d4-p3-g0.02"
+
+
+def test_all_six_tasks_save_calls_and_hold_the_best_score() -> None:
+    found = daydream("compare", "--all", "--rounds", "2", "--json", "--plot", "all.html").json
+    fixed = {task["task"]: sum(r["calls"] for r in task["fixed"]) for task in found["tasks"]}
+    assert fixed == {
+        "autocorrelation": 32,
+        "branch-world": 96,
+        "circle-packing": 32,
+        "kernel-layernorm": 32,
+        "lasso": 24,
+        "sum-diff": 48,
+    }
+    assert found["total"]["fixed"] == 264
+    assert found["total"]["dream"] <= 182
+    for task in found["tasks"]:
+        assert task["dream"][1]["round_best"] == task["dream"][0]["round_best"], task["task"]
+    assert "<svg" in Path("all.html").read_text()
+
+
+def test_a_stopped_run_resumes_to_the_same_bytes() -> None:
+    daydream("run", "branch-world", "--out", "whole")
+    daydream("run", "branch-world", "--out", "cut", "--max-calls", "13")
+    with RunFolder.open(Path("cut")) as folder:
+        assert folder.state().calls == 13
+    daydream("resume", "cut", "--max-calls", "51")
+    done = daydream("resume", "cut", "--json").json
+    assert done["calls"] == 64
+    assert history(Path("cut")) == history(Path("whole"))
+
+
+def test_the_number_of_workers_changes_no_byte() -> None:
+    for workers in ("1", "8"):
+        daydream("run", "sum-diff", "--out", workers, "--workers", workers, "--seed", "3")
+    assert history(Path("1")) == history(Path("8"))
+
+
+def test_a_stop_file_stops_and_its_absence_lets_go_on() -> None:
+    daydream("run", "branch-world", "--out", "r", "--max-calls", "5")
+    Path("r/STOP").touch()
+    stopped = daydream("resume", "r", "--json").json
+    assert stopped["calls"] == 5
+    assert "STOP" in str(stopped["stopped"])
+    Path("r/STOP").unlink()
+    assert daydream("resume", "r", "--json").json["calls"] == 64
+
+
+def test_an_interrupt_exits_130_and_resumes() -> None:
+    daydream("run", "circle-packing", "--out", "whole", "--seed", "1")
+    process = start("run", "circle-packing", "--out", "r", "--seed", "1", "--workers", "1")
+    journal = Path("r/journal.jsonl")
+    while process.poll() is None and not (
+        journal.exists() and b"attempt_finished" in journal.read_bytes()
+    ):
+        pass
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) in {0, 130}
+    daydream("resume", "r")
+    assert history(Path("r")) == history(Path("whole"))
+
+
+def test_a_second_process_on_the_same_run_is_refused() -> None:
+    daydream("run", "branch-world", "--out", "r", "--max-calls", "5")
+    with RunFolder.open(Path("r"), clock=lambda: 0.0):
+        refused = daydream("resume", "r", code=1)
+    assert "is being written by process" in refused.err
+    assert daydream("resume", "r", "--json").json["calls"] == 64
+
+
+def test_dream_deploys_and_resume_plays_the_deployed_policy() -> None:
+    daydream("run", "branch-world", "--out", "r", "--rounds", "1", "--dreamer", "none")
+    dry = daydream("dream", "r", "--dry-run", "--json").json
+    assert dry["changed"] is True
+    assert "adaptive" not in (Path("r/policies/deployed")).read_text()
+    made = daydream("dream", "r", "--json").json
+    assert made["deployed"]["policy"] == "adaptive-w4-d4-p3-g0.02"
+    assert "adaptive-w4-d4-p3-g0.02" in Path("r/policies/deployed").read_text()
+    done = daydream("resume", "r", "--rounds", "2", "--json").json
+    assert [r["calls"] for r in done["rounds"]] == [48, 16]
+
+
+def test_replay_prints_the_breakdown_of_every_world() -> None:
+    daydream("run", "branch-world", "--out", "r")
+    found = daydream("replay", "r", "--policy", "parallel_refine-w6-d8", "--json").json
+    first = found["worlds"][0]
+    assert {"tree", "quality", "attempts", "batches", "parallelism", "score"} <= set(first)
+    assert (first["tree"], first["quality"], first["attempts"], first["batches"]) == (1, 0.95, 48, 8)
+    assert first["score"] == pytest.approx(0.884, abs=1e-12)
+    assert found["mean"] == pytest.approx((0.884 + 0.938) / 2, abs=1e-12)
+
+
+def test_a_trusted_policy_file_searches_and_an_untrusted_one_does_not() -> None:
+    Path("mine.py").write_text(
+        "class Policy:\n"
+        "    def select_batch(self, view, limit):\n"
+        "        return [view.root] * min(3, limit) if view.batches == 0 else []\n"
+    )
+    refused = daydream("run", "branch-world", "--policy", "mine.py", code=1)
+    assert "--trust" in refused.err
+    done = daydream(
+        "run", "branch-world", "--policy", "mine.py", "--trust", "--out", "r", "--rounds", "1", "--json"
+    ).json
+    assert done["calls"] == 3
+    found = daydream("replay", "r", "--policy", "mine.py", "--trust", "--json").json
+    assert found["worlds"][0]["attempts"] == 3
+
+
+def test_a_policy_that_breaks_the_rules_is_disqualified_with_world_batch_and_reason() -> None:
+    daydream("run", "branch-world", "--out", "r", "--rounds", "1")
+    bad = {
+        "unknown.py": "def select_batch(view, limit):\n    return [99]\n",
+        "many.py": "def select_batch(view, limit):\n    return [0] * (limit + 1)\n",
+        "twice.py": "def select_batch(view, limit):\n"
+        "    return [0] if view.batches == 0 else [1, 1]\n",
+        "raises.py": "def select_batch(view, limit):\n    return 1 / 0\n",
+        "lazy.py": "def select_batch(view, limit):\n    return []\n",
+        "text.py": "def select_batch(view, limit):\n    return 'root'\n",
+    }
+    for name, source in bad.items():
+        Path(name).write_text(source)
+        failed = daydream("replay", "r", "--policy", name, "--trust", "--json", code=1)
+        out = failed.json["disqualified"]
+        assert out["world"] == 1, name
+        assert out["reason"], name
+        assert out["batch"] == (2 if name == "twice.py" else 0 if name == "lazy.py" else 1), name
+
+
+def test_exported_trees_come_back_as_the_same_worlds() -> None:
+    daydream("run", "branch-world", "--out", "r")
+    scores = daydream("replay", "r", "--policy", "adaptive-w4-d4-p3-g0.02", "--json").json
+    for target in ("t.jsonl", "folder"):
+        daydream("export", "r", target)
+        copy = f"copy-{target}"
+        daydream("import", target, "--out", copy)
+        again = daydream("replay", copy, "--policy", "adaptive-w4-d4-p3-g0.02", "--json").json
+        assert again == scores
+        deployed = daydream("dream", copy, "--json").json
+        assert deployed["deployed"]["policy"] == "adaptive-w4-d4-p3-g0.02"
+
+
+def test_a_search_that_became_too_narrow_recovers_with_an_explore_margin() -> None:
+    narrow = ("run", "branch-world", "--policy", "parallel_refine-w1-d1", "--rounds", "5", "--json")
+    stuck = daydream(*narrow, "--out", "stuck").json
+    wide = daydream(*narrow, "--out", "wide", "--explore-margin", "1").json
+    assert stuck["best"] == 0.1
+    assert wide["best"] == 0.95
+    assert [r["off_record"] for r in wide["rounds"]] == [None, 1, 3, 6, 10]
+    assert [r["round_best"] for r in wide["rounds"]] == [0.1, 0.35, 0.6, 0.95, 0.95]
+
+
+def test_show_looks_at_a_run_from_every_side() -> None:
+    daydream("run", "branch-world", "--out", "r")
+    assert "adaptive-w4-d4-p3-g0.02" in daydream("show", "r").out
+    assert json.loads(daydream("show", "r", "best").out) == {"branch": 3, "depth": 4}
+    assert '+{"branch":3,"depth":4}' in daydream("show", "r", "diff").out
+    assert "0.95 ★" in daydream("show", "r", "tree").out
+    lineage = daydream("show", "r", "lineage").out
+    assert lineage.count("0.2000") == 3
+    daydream("show", "r", "--plot", "curve.svg")
+    daydream("show", "r", "tree", "--plot", "tree.svg")
+    assert all("<svg" in Path(name).read_text() for name in ("curve.svg", "tree.svg"))
+    trees = daydream("show", "r", "--json").json["trees"]
+    assert [len(tree["nodes"]) for tree in trees] == [49, 17]
+
+
+def test_paired_seeds_report_means_intervals_and_wins_and_go_on_where_they_stopped() -> None:
+    arguments = ("compare", "sum-diff", "--seeds", "0-2", "--fresh", "--out", "pairs", "--json")
+    first = daydream(*arguments).json["tasks"][0]
+    assert [pair["seed"] for pair in first["seeds"]] == [0, 1, 2]
+    summary = first["summary"]
+    assert summary["calls_saved"]["n"] == 3
+    assert summary["wins"] + summary["ties"] + summary["losses"] == 3
+    size = Path("pairs/sum-diff/seed-2/dream/journal.jsonl").read_bytes().count(b"attempt_finished")
+    assert daydream(*arguments).json["tasks"][0] == first
+    again = Path("pairs/sum-diff/seed-2/dream/journal.jsonl").read_bytes().count(b"attempt_finished")
+    assert again == size
