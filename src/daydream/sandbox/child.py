@@ -240,10 +240,18 @@ def run(request: Request) -> Answer:
 def _described(error: BaseException) -> Answer:
     """Return the words of ``error``, whose own methods may raise as well."""
     try:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        trace = error.__traceback__
+        # The frames of this driver and of the import machinery tell the user nothing.
+        while trace and trace.tb_next and _ours(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        text = "".join(traceback.format_exception(type(error), error, trace))
         return {"message": plain(short(error)), "traceback": plain(text[-TEXT:])}
     except BaseException as second:  # noqa: BLE001 - foreign __str__
         return {"message": f"an exception that raises {type(second).__name__}", "traceback": ""}
+
+
+def _ours(path: str) -> bool:
+    return path == __file__ or path.startswith("<frozen ") or path == runpy.__file__
 
 
 def main() -> None:

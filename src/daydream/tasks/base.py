@@ -150,6 +150,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     attempt_cost: str = ""
     """What one attempt of the default agent may spend, in solves or evaluations."""
     records: tuple[Record, ...] = ()
+    folder: str = ""
+    """Absolute path of a user's own problem folder; empty for a task that comes with a package."""
 
 
 class Task(Protocol):

@@ -1,0 +1,340 @@
+"""A task from a user's own folder: his program, his evaluator, run in a process of its own.
+
+Each evaluation happens in a new workspace that holds a copy of the evaluator's files, as they were
+when the task was opened, beside the candidate's files; it is gone afterwards, and the user's folder
+is never written to. What the evaluator answered is judged in :mod:`daydream.tasks.verdict`. Its
+version is the hash of its files and of the settings that change numbers.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import statistics
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daydream.canonical import content_hash, dumps, hash_of
+from daydream.config import user_environment
+from daydream.errors import ConfigError, TaskError
+from daydream.sandbox import child, standins
+from daydream.sandbox.base import Job, Limits, Sandbox
+from daydream.sandbox.process import ProcessSandbox
+from daydream.sandbox.workspace import workspace, write_files
+from daydream.tasks import verdict
+from daydream.tasks.base import Artifact, Evaluation, TaskInfo, failed
+from daydream.tasks.folder_settings import SETTINGS_FILE, FolderSettings, load_settings
+from daydream.tasks.problem_files import (
+    Evaluator,
+    Program,
+    file_hash,
+    find_evaluator,
+    find_program,
+    find_statement,
+    linked_listing,
+)
+from daydream.tree import Status
+
+CONTRACT: Final = 1
+"""Raised when this module or the driver changes what an answer is worth."""
+POLICY: Final = "parallel_refine-w4-d4"
+PROCESSES: Final = 512
+OUTPUT_BYTES: Final = 1 << 18
+PASSED: Final = re.compile(
+    r"PATH|LANG|LC_[A-Z]+|TZ|(DY)?LD_LIBRARY_PATH|PYTHONPATH|PYTHONUSERBASE|VIRTUAL_ENV"
+    r"|CONDA_PREFIX|CUDA_(HOME|PATH|VISIBLE_DEVICES|DEVICE_ORDER)|NVIDIA_VISIBLE_DEVICES"
+    r"|(HIP|ROCR)_VISIBLE_DEVICES|[A-Z]+_NUM_THREADS|(CARGO|RUSTUP|JAVA)_HOME|GO(PATH|ROOT)"
+    r"|JULIA_DEPOT_PATH"
+)
+"""Variables that any program needs to run. No key or token has such a name."""
+
+TOOLS: Final = {
+    "CARGO_HOME": ".cargo",
+    "JULIA_DEPOT_PATH": ".julia",
+    "PYTHONUSERBASE": ".local",
+    "RUSTUP_HOME": ".rustup",
+}
+"""Variables that say where a language keeps its packages, and their default below HOME."""
+
+
+class FolderTask(msgspec.Struct, frozen=True):
+    """A task of a folder. Plain data: pickles, and may be used by several threads at once."""
+
+    folder: Path
+    settings: FolderSettings
+    info: TaskInfo
+    program: Program
+    evaluator: Evaluator
+    python: str
+    """Interpreter of the evaluator."""
+    limits: Limits
+    environment: dict[str, str]
+    """Variables passed on from the user."""
+    sandbox: Sandbox = ProcessSandbox()
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The isolation in force, for the screen and for every result."""
+        return self.sandbox.layers
+
+    def root(self) -> Artifact:
+        """Return the initial program."""
+        return Artifact(self.program.files)
+
+    def evaluate(self, artifact: Artifact) -> Evaluation:
+        """Score ``artifact``: ``repeats`` times, the median of the valid scores.
+
+        Raises :class:`daydream.errors.SandboxError` only when the sandbox itself failed.
+        """
+        entry = self.program.entry
+        if entry and entry not in artifact.files:
+            return failed(
+                "no_program",
+                f"the artifact has no {entry} (found {', '.join(sorted(artifact.files)[:8])})",
+            )
+        return combined([self._once(artifact) for _ in range(self.settings.repeats)])
+
+    def _once(self, artifact: Artifact) -> Evaluation:
+        with workspace() as place:
+            try:
+                write_files(place / "program", artifact.files)
+            except OSError as error:
+                return failed(
+                    "bad_files", f"the artifact's files cannot be written: {error.strerror}"
+                )
+            home = self._lay_out(place)
+            nonce = secrets.token_urlsafe(24)
+            request: child.Request = {
+                "nonce": nonce,
+                "style": self.evaluator.style,
+                "folder": str(home),
+                "evaluator": str(home / self.evaluator.name),
+                "program": str(place / "program" / self.program.entry),
+                "results": str(place / "results"),
+                "standins": str(place / "driver" / "standins.py"),
+                "thresholds": _listed(self.settings.thresholds),
+                "sign": -1 if self.settings.direction == "min" else 1,
+            }
+            job = Job(
+                argv=(self.python, str(place / "driver" / "child.py")),
+                cwd=str(home),
+                env=self._variables(place),
+                stdin=dumps(request),
+            )
+            before = self._originals()
+            result = self.sandbox.run(job, self.limits)
+            changed = self._changed(home, before)
+            if changed:
+                return failed(
+                    "tampered",
+                    f"the evaluation changed the protected file {changed}; the artifact may only "
+                    "change its own files",
+                    status=Status.INVALID,
+                )
+            reading = verdict.Reading(self.settings, self.limits, str(place), nonce)
+            return verdict.judge(result, reading)
+
+    def _lay_out(self, place: Path) -> Path:
+        """Fill the workspace and return the copy of the evaluator's folder."""
+        home = place / "evaluator"
+        original = self.folder / self.evaluator.home
+        write_files(home, self.evaluator.files)
+        for name in self.evaluator.linked:
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(original / name)
+        for name in ("home", "tmp", "results", "driver"):
+            (place / name).mkdir()
+        for source in (child.__file__, standins.__file__):
+            shutil.copyfile(source, place / "driver" / Path(source).name)
+        return home
+
+    def _variables(self, place: Path) -> dict[str, str]:
+        return {
+            **self.environment,
+            "HOME": str(place / "home"),
+            "TMPDIR": str(place / "tmp"),
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONIOENCODING": "utf-8",
+        } | {name: self.environment[name] for name in self.settings.env if name in self.environment}
+
+    def _originals(self) -> dict[str, str]:
+        home = self.folder / self.evaluator.home
+        return {name: file_hash(home / name) for name in self.evaluator.protected}
+
+    def _changed(self, home: Path, before: Mapping[str, str]) -> str:
+        """Return a protected file that is no longer what it was; empty when all are."""
+        after = self._originals()
+        for name in self.evaluator.protected:
+            held = content_hash(self.evaluator.files[name])
+            if after[name] != before[name] or file_hash(home / name) != held:
+                return name
+        return ""
+
+
+def combined(evaluations: list[Evaluation]) -> Evaluation:
+    """Return one evaluation for several of the same artifact.
+
+    The score is the median of the ``ok`` scores, the rest is of the evaluation nearest to it;
+    without an ``ok`` one, the first failure.
+    """
+    valid = [one for one in evaluations if one.status is Status.OK]
+    if len(evaluations) == 1 or not valid:
+        return evaluations[0]
+    scores = [one.score for one in valid]
+    median = statistics.median(scores)
+    nearest = min(valid, key=lambda one: abs(one.score - median))
+    measures = [one.diagnostics.get("measure") for one in valid]
+    numbers = [value for value in measures if isinstance(value, (int, float))]
+    diagnostics = {
+        **nearest.diagnostics,
+        "measure": statistics.median(numbers),
+        "repeats": numbers,
+        "failed_repeats": len(evaluations) - len(valid),
+    }
+    return msgspec.structs.replace(nearest, score=median, diagnostics=diagnostics)
+
+
+def open_folder(path: Path) -> FolderTask:
+    """Return the task of the folder at ``path``, with the settings of its ``daydream.toml``.
+
+    Raises :class:`TaskError` for a folder without program or evaluator, :class:`ConfigError` for a
+    wrong setting.
+    """
+    folder = path.resolve()
+    if not folder.is_dir():
+        raise TaskError(
+            f"{path} is no folder (expected one with an initial program and an evaluator); make "
+            "one with: daydream init NAME"
+        )
+    return build_folder(folder, load_settings(folder))
+
+
+def build_folder(path: Path, settings: FolderSettings) -> FolderTask:
+    """Return the task of the folder at ``path`` under ``settings``.
+
+    Raises as :func:`open_folder` does.
+    """
+    folder = path.resolve()
+    program = find_program(folder, settings)
+    evaluator = find_evaluator(folder, settings, program)
+    sandbox = ProcessSandbox()
+    name = slug(settings.name or folder.name)
+    title = settings.name or folder.name
+    info = TaskInfo(
+        name=name,
+        title=title,
+        statement=_statement(folder, settings, program),
+        evaluator=_version(folder, settings, program, evaluator, sandbox.layers),
+        policy=POLICY,
+        agent="",
+        measure=settings.measure or settings.score or "score",
+        goal=settings.direction,
+        scale=settings.scale,
+        noisy=settings.repeats > 1 if settings.noisy is None else settings.noisy,
+        attempt_cost=f"{settings.repeats} evaluation{'s' if settings.repeats > 1 else ''}",
+        folder=str(folder),
+    )
+    limits = Limits(
+        wall_s=settings.timeout,
+        memory_mb=settings.memory_mb or _half_of_memory(),
+        output_bytes=OUTPUT_BYTES,
+        processes=PROCESSES,
+    )
+    return FolderTask(
+        folder=folder,
+        settings=settings,
+        info=info,
+        program=program,
+        evaluator=evaluator,
+        python=_interpreter(folder, settings),
+        limits=limits,
+        environment=_environment(settings),
+        sandbox=sandbox,
+    )
+
+
+def slug(text: str) -> str:
+    """Return ``text`` as a name for tables and folders: lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "folder"
+
+
+def _version(
+    folder: Path,
+    settings: FolderSettings,
+    program: Program,
+    evaluator: Evaluator,
+    layers: tuple[str, ...],
+) -> str:
+    home = folder / evaluator.home
+    return hash_of(
+        {
+            "contract": CONTRACT,
+            "files": evaluator.listing("" if evaluator.home else program.place),
+            "linked": linked_listing(home, evaluator.linked),
+            "name": evaluator.name,
+            "style": evaluator.style,
+            "entry": program.entry,
+            "timeout": settings.timeout,
+            "direction": settings.direction,
+            "repeats": settings.repeats,
+            "cascade": settings.thresholds,
+            "score": settings.score,
+            "layers": layers,
+        }
+    )
+
+
+def _statement(folder: Path, settings: FolderSettings, program: Program) -> str:
+    better = "higher" if settings.direction == "max" else "lower"
+    what = settings.measure or "score"
+    lines = [find_statement(folder, settings) or f"Improve the program of {folder.name}."]
+    names = ", ".join(sorted(program.files)[:20])
+    lines.append(f"The files to improve: {names}. The evaluator's {what}: {better} is better.")
+    if any(b"EVOLVE-BLOCK-START" in data for data in program.files.values()):
+        lines.append(
+            "Only the code between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END is meant to change; "
+            "keep the markers."
+        )
+    return "\n\n".join(lines)
+
+
+def _interpreter(folder: Path, settings: FolderSettings) -> str:
+    if not settings.python:
+        return sys.executable
+    named = Path(settings.python).expanduser()
+    found = str(folder / named) if "/" in settings.python else shutil.which(settings.python)
+    if found is None or not os.access(found, os.X_OK):
+        raise ConfigError(
+            f"[task] python = {settings.python!r} is no program (expected a name on PATH, or a "
+            f"path, relative to the folder); correct it in {SETTINGS_FILE}"
+        )
+    return found
+
+
+def _environment(settings: FolderSettings) -> dict[str, str]:
+    known = user_environment()
+    # HOME moves into the workspace; what the user installed below his own must still be found.
+    for name, place in TOOLS.items():
+        path = Path(known.get("HOME", "/nonexistent"), place)
+        if path.is_dir():
+            known.setdefault(name, str(path))
+    return {
+        name: text for name, text in known.items() if PASSED.fullmatch(name) or name in settings.env
+    }
+
+
+def _half_of_memory() -> int:
+    """Return half of the machine's memory in MiB: no candidate may take all of it."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return max(256, pages * size // 2 >> 20)
+
+
+def _listed(values: tuple[float, ...] | None) -> list[float] | None:
+    return None if values is None else list(values)
