@@ -1,10 +1,15 @@
 """What the import contracts cannot see: run-time imports, public names, declared packages."""
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import daydream
 from tests.arch.fresh import loaded_after
@@ -91,3 +96,19 @@ def test_nothing_prints_outside_the_command_line() -> None:
 def test_the_supervisor_of_a_job_imports_the_standard_library_alone() -> None:
     tree = ast.parse((SOURCE / "sandbox" / "supervisor.py").read_text(encoding="utf-8"))
     assert set(_imported(tree)) <= sys.stdlib_module_names
+
+
+def test_pins_are_exact_and_within_the_bounds_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins: dict[str, Version] = {}
+    for name in ("build", "run", "dev"):
+        for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines():
+            if not line.startswith(("#", "-r run.txt")):
+                pin = re.fullmatch(r"([\w.-]+)==([\w.]+)", line, re.ASCII)
+                assert pin is not None, line
+                pins[canonicalize_name(pin[1])] = Version(pin[2])
+    extras = project["optional-dependencies"]
+    for text in (*project["dependencies"], *extras["tasks"], *extras["dev"]):
+        wanted = Requirement(text)
+        if wanted.name != "daydream-rsi":
+            assert pins[canonicalize_name(wanted.name)] in wanted.specifier, text
