@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 RUN_OUT ?= runs/circle-packing-n26/make-run
-CODE := src tests tools benchmarks
+CODE := src tests tools benchmarks examples
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -29,7 +29,7 @@ lint: setup-dev ## Everything in check but the tests
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/budgets.py
 	$(BIN)/python tools/docs.py --check
 
@@ -48,4 +48,4 @@ pins: ## Rewrite requirements/ from pyproject.toml (use the oldest supported Pyt
 clean: ## Remove the environment and caches; runs/ stays
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .import_linter_cache
-	find src tests tools benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find $(CODE) -name __pycache__ -type d -exec rm -rf {} +
