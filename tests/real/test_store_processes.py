@@ -53,7 +53,7 @@ def test_a_second_process_is_told_who_holds_the_run_until_it_dies(tmp_path: Path
     with process("hold", path) as holder:
         assert holder.stdout is not None
         pid = int(holder.stdout.readline())
-        with pytest.raises(StoreError, match=rf"process {pid} on host .* kill -INT {pid}"):
+        with pytest.raises(StoreError, match=rf"process {pid} on host .*kill -INT {pid}\)"):
             RunFolder.open(path, clock=clock)
         assert RunFolder.open(path).events() == ()
         holder.kill()

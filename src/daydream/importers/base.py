@@ -57,9 +57,9 @@ def parse(text: str, where: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
     except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if "\n" in text else ""
         raise StoreError(
-            f"{where}: {error.msg} in line {error.lineno}, column {error.colno} (expected JSON); "
-            "export the file again"
+            f"{where}: {error.msg} at {line}column {error.colno} (expected JSON); export it again"
         ) from None
     except (RecursionError, ValueError) as error:
         raise StoreError(f"{where}: {error} (expected plain JSON); export it again") from None
@@ -69,7 +69,7 @@ def parse(text: str, where: str) -> JsonValue:
 def read_text(path: Path) -> str:
     """Return the text of ``path``. Raises :class:`StoreError` when it cannot be read."""
     try:
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise StoreError(
             f"{path}: byte {error.start} is no UTF-8 (expected JSON text); export it again"
