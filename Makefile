@@ -30,8 +30,8 @@ lint: setup-dev ## Everything in check but the tests
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python tools/budgets.py
-	$(BIN)/python tools/docs.py --check
+	$(BIN)/python -m tools.budgets
+	$(BIN)/python -m tools.docs --check
 
 check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
 	$(BIN)/python -m pytest --slow --hypothesis-profile=ci
@@ -40,7 +40,7 @@ bench: setup-dev ## Measure replay and write benchmarks/results
 	$(BIN)/python benchmarks/replay.py
 
 docs: setup-dev ## Regenerate the generated parts of docs/ and README.md
-	$(BIN)/python tools/docs.py
+	$(BIN)/python -m tools.docs
 
 pins: ## Rewrite requirements/ from pyproject.toml (use the oldest supported Python)
 	tools/pins.sh $(or $(PYTHON),python3.11)

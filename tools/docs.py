@@ -2,8 +2,7 @@
 
 Generated are the whole of docs/cli.md and, between ``<!-- generated: NAME -->`` and
 ``<!-- end -->`` in other pages, tables of tasks, records, agents, policies, settings and errors,
-and the figures that benchmarks/results/*.json offer under their key ``readme``. Nothing depends on
-the terminal, the clock or the machine.
+and the figures of tools/figures.py. Nothing depends on the terminal, the clock or the machine.
 """
 
 import difflib
@@ -12,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -21,6 +20,7 @@ from daydream.config import RunSettings
 from daydream.policies.specs import families
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
+from tools.figures import Rows, figures, table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -45,27 +45,6 @@ CLI_EDITS: Final = (
     (re.compile(r"\n{3,}"), "\n\n"),
 )
 """What to change in the generated reference: it lists commands twice and the obvious defaults."""
-
-Rows: TypeAlias = Sequence[Sequence[str]]
-
-
-class Readme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a benchmark result wants shown: the value of its key ``readme``."""
-
-    order: int
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-
-def table(columns: Sequence[str], rows: Rows) -> str:
-    """Return a Markdown table; ``|`` in a cell is escaped."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(
-        "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in line) + " |\n"
-        for line in lines
-    )
 
 
 def tasks_table() -> str:
@@ -132,24 +111,15 @@ def errors_table() -> str:
     return table(("error", "exit code", "meaning"), rows)
 
 
-def figures() -> str:
-    """Return the tables that benchmark results offer, in their order."""
-    found: list[Readme] = []
-    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        offers = content.get("readme", []) if isinstance(content, Mapping) else []
-        found += msgspec.convert(offers if isinstance(offers, list) else [offers], list[Readme])
-    parts = []
-    for offer in sorted(found, key=lambda one: (one.order, one.title)):
-        note = f"\n{offer.note}\n" if offer.note else ""
-        parts.append(f"**{offer.title}**\n\n{table(offer.columns, offer.rows)}{note}")
-    return "\n".join(parts)
+def figures_block() -> str:
+    """Return the tables of measured figures."""
+    return figures(ROOT / "benchmarks" / "results")
 
 
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "aliases": aliases_table,
     "errors": errors_table,
-    "figures": figures,
+    "figures": figures_block,
     "policies": policies_table,
     "records": records_table,
     "settings": settings_table,

@@ -1,5 +1,6 @@
 """The documentation says what is there: links, names of commands and flags, generated parts."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from daydream.cli.main import COMMANDS
 from tests.conftest import ROOT
 from tools import docs
+from tools.figures import figures
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
@@ -90,16 +92,44 @@ def test_a_block_without_a_generator_is_an_error() -> None:
         docs.fill("<!-- generated: nothing-such -->\n<!-- end -->")
 
 
-def test_figures_come_from_result_files_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = tmp_path / "benchmarks" / "results"
-    results.mkdir(parents=True)
-    offer = '{{"order": {0}, "title": "T{0}", "columns": ["a"], "rows": [["x|y"]]}}'
-    (results / "one.json").write_text(f'{{"readme": {offer.format(2)}}}')
-    (results / "two.json").write_text(f'{{"readme": [{offer.format(1)}]}}')
-    (results / "rows.json").write_text("[]")
-    monkeypatch.setattr(docs, "ROOT", tmp_path)
-    text = docs.figures()
-    assert text.index("**T1**") < text.index("**T2**")
-    assert r"| x\|y |" in text
+def test_figures_come_from_result_files_alone(tmp_path: Path) -> None:
+    assert figures(tmp_path) == ""
+    rounds = [{"cum": 8, "best": 0.5, "policy": "parallel_refine-w1-d1", "calls": 8}]
+    (tmp_path / "policy_line.json").write_text(
+        json.dumps(
+            {
+                "six": {
+                    "tasks": [{"task": "a|b", "fixed": rounds, "dream": rounds}],
+                    "total": {"fixed": 8, "dream": 8},
+                },
+                "margin": {"0": rounds, "2": [*rounds, {**rounds[0], "off_record": 3}]},
+            }
+        )
+    )
+    (tmp_path / "replay.json").write_text(
+        json.dumps({"replay": [{"nodes": 640, "reveals_per_cpu_s": 1234567.8, "peak_mb": 1.6}]})
+    )
+    text = figures(tmp_path)
+    assert r"| `a\|b` | 8 | 8 | 0.5000 | 0.5000 | `parallel_refine-w1-d1` |" in text
+    assert "| `--explore-margin 2` | 8, 8 | 0.5000, 0.5000 | 0, 3 |" in text
+    assert "| 640 |  | 1,234,568 | 2 |" in text
+
+
+def test_paired_figures_show_means_with_their_intervals(tmp_path: Path) -> None:
+    span = {"mean": 1.0, "low": -0.5, "high": 2.5, "n": 2}
+    names = (
+        "calls_saved",
+        "quality_lost",
+        "last_round_lost",
+        "calls_to_fixed_best",
+        "best_at_equal_calls",
+    )
+    summary = {**dict.fromkeys(names, span), "reached": 1, "wins": 1, "ties": 0, "losses": 1}
+    paired = {"measure": "score", "summary": summary, "seeds": [{"seed": 0}, {"seed": 1}]}
+    (tmp_path / "policy_line.json").write_text(
+        json.dumps({"fresh": {"lasso": paired}, "real": {"sum-diff:cap=512": paired}})
+    )
+    text = figures(tmp_path)
+    assert "2 paired seeds a task" in text
+    assert "1.0 (-0.5 to 2.5) | 1.0000 (-0.5000 to 2.5000)" in text
+    assert text.count("| 1, 0, 1 |") == 2

@@ -1,0 +1,234 @@
+"""Tables of measured figures for the README, made from the result files of ``benchmarks/``.
+
+Every number shown comes from a file that a benchmark wrote; a file that is not there shows nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+Rows: TypeAlias = Sequence[Sequence[str]]
+Kind = TypeVar("Kind")
+
+
+class Round(msgspec.Struct, frozen=True):
+    """One round of one arm."""
+
+    cum: int
+    best: float | None
+    policy: str
+    calls: int = 0
+    off_record: int = 0
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """One task of ``compare --all``."""
+
+    task: str
+    fixed: tuple[Round, ...]
+    dream: tuple[Round, ...]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What ``compare --all --json`` prints."""
+
+    tasks: tuple[Compared, ...]
+    total: dict[str, int]
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A mean and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Paired differences over seeds."""
+
+    calls_saved: Interval
+    quality_lost: Interval
+    last_round_lost: Interval
+    calls_to_fixed_best: Interval
+    best_at_equal_calls: Interval
+    reached: int
+    wins: int
+    ties: int
+    losses: int
+
+
+class Paired(msgspec.Struct, frozen=True):
+    """One task over many seeds."""
+
+    summary: Summary
+    seeds: tuple[dict[str, object], ...]
+
+
+class PolicyLine(msgspec.Struct, frozen=True):
+    """benchmarks/results/policy_line.json."""
+
+    six: Comparison | None = None
+    fresh: dict[str, Paired] = {}
+    margin: dict[str, tuple[Round, ...]] = {}
+    real: dict[str, Paired] = {}
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """Replay of one size of world."""
+
+    nodes: int
+    reveals_per_cpu_s: float
+    peak_mb: float
+    limit: int | None = None
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """The closed form on one size of world."""
+
+    nodes: int
+    pairs_per_s: float
+
+
+class Replays(msgspec.Struct, frozen=True):
+    """benchmarks/results/replay.json."""
+
+    replay: tuple[Replayed, ...] = ()
+    closed_form: tuple[Closed, ...] = ()
+
+
+def table(columns: Sequence[str], rows: Rows) -> str:
+    """Return a Markdown table; ``|`` in a cell is escaped."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in line) + " |\n"
+        for line in lines
+    )
+
+
+def figures(results: Path) -> str:
+    """Return every table that the files in folder ``results`` allow."""
+    line = _read(results / "policy_line.json", PolicyLine)
+    replays = _read(results / "replay.json", Replays)
+    parts: list[str] = []
+    if line is not None:
+        if line.six is not None:
+            parts += [_titled("Six tasks, two rounds, scripted agent", *_six(line.six))]
+        for found, title, shape in (
+            (line.fresh, "The same on fresh worlds", _fresh),
+            (line.real, "Full size, offline, `local_search`", _real),
+        ):
+            if found:
+                parts += [_titled(f"{title}, {_pairs(found)} paired seeds a task", *shape(found))]
+        if line.margin:
+            parts += [_titled("Recovery from a policy that is too narrow", *_margin(line.margin))]
+    if replays is not None:
+        parts += [_titled("Replay", *_replay(replays.replay))]
+        parts += [_titled("Closed form", *_closed(replays.closed_form))]
+    return "\n".join(parts)
+
+
+def _read(path: Path, kind: type[Kind]) -> Kind | None:
+    return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
+
+
+def _titled(title: str, columns: Sequence[str], rows: Rows) -> str:
+    return f"**{title}**\n\n{table(columns, rows)}"
+
+
+def _six(found: Comparison) -> tuple[Sequence[str], Rows]:
+    rows = [
+        (
+            f"`{one.task}`",
+            str(one.fixed[-1].cum),
+            str(one.dream[-1].cum),
+            _number(one.fixed[-1].best),
+            _number(one.dream[-1].best),
+            f"`{one.dream[-1].policy}`",
+        )
+        for one in found.tasks
+    ]
+    rows.append(("total", str(found.total["fixed"]), str(found.total["dream"]), "", "", ""))
+    columns = ("task", "calls, fixed", "calls, dream", "best, fixed", "best, dream", "round 2 ran")
+    return columns, rows
+
+
+def _fresh(found: Mapping[str, Paired]) -> tuple[Sequence[str], Rows]:
+    shown: Mapping[str, Callable[[Summary], str]] = {
+        "calls saved": lambda one: _interval(one.calls_saved, 1),
+        "best score lost": lambda one: _interval(one.quality_lost),
+        "best of round 2 lost": lambda one: _interval(one.last_round_lost),
+        "won, tied, lost": _contest,
+    }
+    return _paired(found, shown)
+
+
+def _real(found: Mapping[str, Paired]) -> tuple[Sequence[str], Rows]:
+    shown: Mapping[str, Callable[[Summary], str]] = {
+        "calls saved": lambda one: _interval(one.calls_saved, 1),
+        "best at equal calls": lambda one: _interval(one.best_at_equal_calls, 7),
+        "reached fixed's best": lambda one: str(one.reached),
+        "extra calls to it": lambda one: _interval(one.calls_to_fixed_best, 1),
+        "won, tied, lost": _contest,
+    }
+    return _paired(found, shown)
+
+
+def _paired(
+    found: Mapping[str, Paired], shown: Mapping[str, Callable[[Summary], str]]
+) -> tuple[Sequence[str], Rows]:
+    rows = [
+        (f"`{task}`", *(tell(one.summary) for tell in shown.values()))
+        for task, one in sorted(found.items())
+    ]
+    return ("task", *shown), rows
+
+
+def _margin(found: Mapping[str, Sequence[Round]]) -> tuple[Sequence[str], Rows]:
+    rows = [
+        (
+            f"`--explore-margin {margin}`",
+            ", ".join(str(one.calls) for one in rounds),
+            ", ".join(_number(one.best) for one in rounds),
+            ", ".join(str(one.off_record) for one in rounds),
+        )
+        for margin, rounds in sorted(found.items())
+    ]
+    return ("five rounds from `parallel_refine-w1-d1`", "calls", "best so far", "off record"), rows
+
+
+def _replay(found: Sequence[Replayed]) -> tuple[Sequence[str], Rows]:
+    rows = [
+        (
+            f"{one.nodes:,}",
+            "" if one.limit is None else str(one.limit),
+            f"{one.reveals_per_cpu_s:,.0f}",
+            f"{one.peak_mb:.0f}",
+        )
+        for one in found
+    ]
+    return ("nodes", "limit", "revealed nodes per CPU second", "peak MB"), rows
+
+
+def _closed(found: Sequence[Closed]) -> tuple[Sequence[str], Rows]:
+    rows = [(f"{one.nodes:,}", f"{one.pairs_per_s:,.0f}") for one in found]
+    return ("nodes", "(spec, world) pairs per second"), rows
+
+
+def _contest(one: Summary) -> str:
+    return f"{one.wins}, {one.ties}, {one.losses}"
+
+
+def _pairs(found: Mapping[str, Paired]) -> str:
+    counts = sorted({len(one.seeds) for one in found.values()})
+    return " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
+
+
+def _interval(value: Interval, digits: int = 4) -> str:
+    return f"{value.mean:.{digits}f} ({value.low:.{digits}f} to {value.high:.{digits}f})"
