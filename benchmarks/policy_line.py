@@ -5,8 +5,8 @@
     python benchmarks/policy_line.py --part margin   recovery from a policy that became too narrow
     python benchmarks/policy_line.py --part real     paired searches at full size, local_search
 
-Results land in benchmarks/results/policy_line.json, from which the README is generated. Only calls and
-scores are reported, so another machine gives the same numbers for the first three parts.
+Results land in benchmarks/results/policy_line.json, from which the README is generated. Only calls
+and scores are reported, so another machine gives the same numbers for the first three parts.
 """
 
 import argparse
@@ -41,7 +41,7 @@ Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json
 
 
 def daydream(*arguments: str) -> Json:
-    """Return the last line of JSON that ``daydream ARGUMENTS`` prints; its progress stays visible."""
+    """Return the last line of JSON that ``daydream ARGUMENTS`` prints; progress stays visible."""
     done = subprocess.run(
         [sys.executable, "-m", "daydream", *arguments, "--json"],
         stdout=subprocess.PIPE,
@@ -89,7 +89,15 @@ def real(folder: Path) -> Json:
     for task, flags in REAL.items():
         begun = time.monotonic()
         found = daydream(
-            "compare", task, "--seeds", "0-9", "--rounds", "3", *flags, "--out", str(folder / "real")
+            "compare",
+            task,
+            "--seeds",
+            "0-9",
+            "--rounds",
+            "3",
+            *flags,
+            "--out",
+            str(folder / "real"),
         )
         rows[task] = _summary(found)
         print(f"{task}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
@@ -106,7 +114,9 @@ def _summary(found: Json) -> Json:
     rows: list[Json] = []
     for pair in seeds if isinstance(seeds, list) else []:
         if isinstance(pair, dict):
-            rows.append({"seed": pair["seed"], **{arm: _last(pair[arm]) for arm in ("fixed", "dream")}})
+            rows.append(
+                {"seed": pair["seed"], **{arm: _last(pair[arm]) for arm in ("fixed", "dream")}}
+            )
     return {"measure": first["measure"], "summary": first["summary"], "seeds": rows}
 
 
@@ -122,7 +132,9 @@ PARTS = {"six": six, "fresh": fresh, "margin": margin, "real": real}
 
 def main() -> int:
     """Run the parts asked for and merge their results into the results file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
     parser.add_argument("--work", type=Path, help="folder of the runs; runs found there continue")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+
 import msgspec
 
 from daydream.errors import Stopped

@@ -41,13 +41,13 @@ def hash_of(value: object) -> str:
 
 
 def seed_of(*parts: int | str) -> int:
-    """Return a 63-bit seed that is a function of ``parts`` alone (SHA-256 of their canonical JSON)."""
+    """Return a 63-bit seed: a function of ``parts`` alone (SHA-256 of their canonical JSON)."""
     digest = hashlib.sha256(dumps(list(parts))).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def clean_text(text: str, limit: int) -> str:
-    """Return ``text`` without lone surrogates, cut to ``limit`` characters with a mark of the cut."""
+    """Return ``text`` without lone surrogates, cut to ``limit`` characters with a mark."""
     safe = text.encode("utf-8", "replace").decode("utf-8")
     if len(safe) <= limit:
         return safe

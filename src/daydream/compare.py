@@ -75,7 +75,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Paired differences over seeds; scores are higher-is-better whatever people call the number."""
+    """Paired differences over seeds, of scores: higher is better whatever the measure."""
 
     calls_saved: Interval
     """Fixed minus dream."""
@@ -118,7 +118,7 @@ def interval(values: Sequence[float]) -> Interval:
     """Return the mean of ``values`` with its 95 % interval; no width for fewer than two values."""
     n = len(values)
     middle = mean(values)
-    if n < 2:  # noqa: PLR2004
+    if n < 2:
         return Interval(middle, middle, middle, n)
     spread = math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (n - 1))
     point = _T95[n - 2] if n - 1 <= len(_T95) else 1.96 + 2.4 / (n - 1)
@@ -151,9 +151,7 @@ def summarise(pairs: Sequence[Pair]) -> Summary:
     for pair in pairs:
         fixed, dream = final_best(pair.fixed), final_best(pair.dream)
         lost.append(_difference(fixed, dream))
-        last.append(
-            _difference(pair.fixed.rounds[-1].round_best, pair.dream.rounds[-1].round_best)
-        )
+        last.append(_difference(pair.fixed.rounds[-1].round_best, pair.dream.rounds[-1].round_best))
         shared = min(pair.fixed.calls, pair.dream.calls)
         equal.append(_difference(best_after(pair.dream, shared), best_after(pair.fixed, shared)))
         if fixed is not None:

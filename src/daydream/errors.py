@@ -40,7 +40,7 @@ class RegistryError(UsageError):
 
 
 class EnvironmentMissing(DaydreamError):  # noqa: N818 - reads as a condition, as design asks
-    """A program, package or key that this command needs is absent; the message says how to get it."""
+    """A program, package or key is absent that this command needs; it says how to get it."""
 
     exit_code = 3
 
@@ -66,7 +66,7 @@ class AgentError(DaydreamError):
 
 
 class SandboxError(DaydreamError):
-    """The sandbox could not do its own work. A command that fails or is killed is a result instead."""
+    """The sandbox could not do its own work; a failing or killed command is a result instead."""
 
 
 class StoreError(DaydreamError):

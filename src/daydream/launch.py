@@ -1,4 +1,4 @@
-"""Starting and continuing runs: from a task's name and settings to an open folder that is played."""
+"""Starting and continuing runs: from a name and settings to an open folder that is played."""
 
 import json
 import re
@@ -185,8 +185,8 @@ def _rebuild(
     fixed = sorted(set(changes) - OPERATIONAL)
     if fixed:
         raise ConfigError(
-            f"resume cannot change {fixed[0]!r} (expected one of {', '.join(sorted(OPERATIONAL))}); "
-            "start a new run for other settings"
+            f"resume cannot change {fixed[0]!r} (expected one of "
+            f"{', '.join(sorted(OPERATIONAL))}); start a new run for other settings"
         )
     # A budget is what one command may spend, so it ends with the command that named it.
     kept = {key: value for key, value in stored.items() if key not in BUDGETS}

@@ -59,7 +59,7 @@ class Objective(msgspec.Struct, frozen=True):
     ) -> Breakdown:
         """Return the normalised variant: ``attained`` in [0, 1], costs as shares.
 
-        The cost is cost_weight * N / N_world and the bonus parallel_weight * (N / max(1, k)) / limit.
+        The cost is cost_weight * N / N_world, the bonus parallel_weight * (N / max(1, k)) / limit.
         """
         parallelism = attempts / max(1, batches)
         cost = self.cost_weight * attempts / max(1, recorded)
@@ -76,7 +76,7 @@ class Objective(msgspec.Struct, frozen=True):
 
 
 def attainment(quality: float, base: float, best: float) -> float:
-    """Return clip((quality - base) / (best - base), 0, 1); 1 where the world had nothing to gain."""
+    """Return clip((quality - base) / (best - base), 0, 1); 1 where there was nothing to gain."""
     span = best - base
     if not span > 0:
         return 1.0

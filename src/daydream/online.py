@@ -17,7 +17,7 @@ from daydream.agents import process as remote
 from daydream.agents.base import Ancestor, AttemptContext, DiscoveryAgent, Proposal
 from daydream.canonical import JsonObject, clean_json, clean_text, seed_of
 from daydream.config import worker_environment
-from daydream.errors import AgentError, Stopped
+from daydream.errors import Stopped
 from daydream.sandbox.workers import Worker, WorkerFailed
 from daydream.search import Revealed
 from daydream.store.events import Usage

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.real.commands import daydream, history
 
 USAGE = 2
@@ -35,9 +36,7 @@ USAGE = 2
         (("runn", "branch-world"), "run"),
     ],
 )
-def test_a_wrong_request_is_named_and_leaves_nothing(
-    arguments: tuple[str, ...], says: str
-) -> None:
+def test_a_wrong_request_is_named_and_leaves_nothing(arguments: tuple[str, ...], says: str) -> None:
     refused = daydream(*arguments, code=USAGE)
     assert says in " ".join((refused.err + refused.out).split()), refused.err
     assert not Path("runs").exists()
@@ -155,8 +154,6 @@ def test_a_policy_that_breaks_a_rule_online_stops_the_run_and_keeps_what_was_pai
         "def select_batch(view, limit):\n"
         "    return [view.root] * 3 if view.batches == 0 else [77]\n"
     )
-    refused = daydream(
-        "run", "branch-world", "--policy", "bad.py", "--trust", "--out", "r", code=1
-    )
+    refused = daydream("run", "branch-world", "--policy", "bad.py", "--trust", "--out", "r", code=1)
     assert "77" in refused.err
     assert daydream("show", "r", "--json").json["calls"] == 3

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.real.commands import daydream, history, start
 
 from daydream.store.run_folder import RunFolder
+from tests.real.commands import daydream, history, start
 
 
 def _kill_at(instant: float, *arguments: str) -> None:

@@ -5,9 +5,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.real.commands import daydream, history, start
 
 from daydream.store.run_folder import RunFolder
+from tests.real.commands import daydream, history, start
 
 
 def test_a_run_reproduces_the_worked_example() -> None:
@@ -122,7 +122,12 @@ def test_replay_prints_the_breakdown_of_every_world() -> None:
     found = daydream("replay", "r", "--policy", "parallel_refine-w6-d8", "--json").json
     first = found["worlds"][0]
     assert {"tree", "quality", "attempts", "batches", "parallelism", "score"} <= set(first)
-    assert (first["tree"], first["quality"], first["attempts"], first["batches"]) == (1, 0.95, 48, 8)
+    assert (first["tree"], first["quality"], first["attempts"], first["batches"]) == (
+        1,
+        0.95,
+        48,
+        8,
+    )
     assert first["score"] == pytest.approx(0.884, abs=1e-12)
     assert found["mean"] == pytest.approx((0.884 + 0.938) / 2, abs=1e-12)
 
@@ -136,7 +141,16 @@ def test_a_trusted_policy_file_searches_and_an_untrusted_one_does_not() -> None:
     refused = daydream("run", "branch-world", "--policy", "mine.py", code=1)
     assert "--trust" in refused.err
     done = daydream(
-        "run", "branch-world", "--policy", "mine.py", "--trust", "--out", "r", "--rounds", "1", "--json"
+        "run",
+        "branch-world",
+        "--policy",
+        "mine.py",
+        "--trust",
+        "--out",
+        "r",
+        "--rounds",
+        "1",
+        "--json",
     ).json
     assert done["calls"] == 3
     found = daydream("replay", "r", "--policy", "mine.py", "--trust", "--json").json
@@ -210,5 +224,7 @@ def test_paired_seeds_report_means_intervals_and_wins_and_go_on_where_they_stopp
     assert summary["wins"] + summary["ties"] + summary["losses"] == 3
     size = Path("pairs/sum-diff/seed-2/dream/journal.jsonl").read_bytes().count(b"attempt_finished")
     assert daydream(*arguments).json["tasks"][0] == first
-    again = Path("pairs/sum-diff/seed-2/dream/journal.jsonl").read_bytes().count(b"attempt_finished")
+    again = (
+        Path("pairs/sum-diff/seed-2/dream/journal.jsonl").read_bytes().count(b"attempt_finished")
+    )
     assert again == size

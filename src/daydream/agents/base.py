@@ -56,7 +56,7 @@ class DiscoveryAgent(Protocol):
     name: str
     """The spec that rebuilds it."""
     where: Literal["inline", "process"]
-    """``inline``: cheap or waiting elsewhere, runs in a thread; ``process``: computes, wants a core."""
+    """``inline``: cheap or waiting, runs in a thread; ``process``: computes, wants a core."""
     deterministic: bool
     """Whether equal contexts give equal proposals."""
 

@@ -199,7 +199,9 @@ def _summary_table(summary: Summary) -> object:
             "",
         ),
     ]
-    return output.table("Paired over seeds (95 % intervals)", ("", ">mean", "interval", ">pairs"), rows)
+    return output.table(
+        "Paired over seeds (95 % intervals)", ("", ">mean", "interval", ">pairs"), rows
+    )
 
 
 def as_object(compared: Sequence[TaskComparison]) -> JsonValue:

@@ -196,8 +196,8 @@ def replay(
         if json:
             output.emit({"disqualified": msgspec.to_builtins(out)})
         output.err().print(
-            f"daydream: {scored.spec.name} is disqualified in world {out.world}, batch {out.batch}: "
-            f"{out.reason}",
+            f"daydream: {scored.spec.name} is disqualified in world {out.world}, "
+            f"batch {out.batch}: {out.reason}",
             markup=False,
         )
         return 1

@@ -23,7 +23,7 @@ class RunFlags:
     seed: int | None = None
     """Seed of the run. [default: 0]"""
     policy: str | None = None
-    """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file with --trust."""
+    """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a trusted .py."""
     agent: str | None = None
     """Who proposes: scripted, local_search, or command:"CMD". [default: the task's]"""
     dreamer: str | None = None
@@ -86,7 +86,9 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         if not low.isdigit() or (dash and not high.isdigit()):
-            raise ValueError(f"seeds {text!r}: cannot read {part!r} (expected such as 0-9 or 1,4,7)")
+            raise ValueError(
+                f"seeds {text!r}: cannot read {part!r} (expected such as 0-9 or 1,4,7)"
+            )
         found += range(int(low), int(high if dash else low) + 1)
     if not found or len(found) > 10_000:
         raise ValueError(f"seeds {text!r} name {len(found)} seeds (expected 1 to 10000)")

@@ -1,4 +1,4 @@
-"""What goes to the terminal: JSON or tables on standard output, everything else on standard error."""
+"""What goes to the terminal: JSON or tables on standard output, the rest on standard error."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -40,11 +40,16 @@ def error(problem: DaydreamError, *, as_json: bool) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a table; columns whose name starts with ``>`` are right-aligned."""
-    made = Table(title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    made = Table(
+        title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
     for column in columns:
         right = column.startswith(">")
         made.add_column(
-            column.lstrip(">"), justify="right" if right else "left", overflow="fold", header_style="dim"
+            column.lstrip(">"),
+            justify="right" if right else "left",
+            overflow="fold",
+            header_style="dim",
         )
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))

@@ -42,7 +42,9 @@ class Progress:
         self._console: Console = output.err()
         self._quiet = quiet
         live = self._console.is_terminal and not as_json and not quiet
-        self._live = Live(console=self._console, refresh_per_second=8, transient=True) if live else None
+        self._live = (
+            Live(console=self._console, refresh_per_second=8, transient=True) if live else None
+        )
         self._began: RoundBegan | None = None
         self._start = timer()
         self._shown = self._start
@@ -78,7 +80,7 @@ class Progress:
                 self._line(f"round {notice.round} done; {changed}: {notice.deployed.spec.name}")
 
     def note(self, text: str, began: float, done: int) -> None:
-        """Tell how a long series goes, at most every few seconds, with an estimate of what is left."""
+        """Tell how a long series goes, at most every few seconds."""
         now = self._timer()
         if done and now - self._shown < PLAIN_EVERY_S:
             return

@@ -46,7 +46,16 @@ def rounds_table(title: str, rounds: Sequence[RoundSummary], info: TaskInfo) -> 
         )
         for one in rounds
     ]
-    columns = (">round", ">calls", ">cum", ">best", ">round best", ">failed", ">off record", "policy")
+    columns = (
+        ">round",
+        ">calls",
+        ">cum",
+        ">best",
+        ">round best",
+        ">failed",
+        ">off record",
+        "policy",
+    )
     label = "" if info.measure == "score" else f" ({info.measure}, {info.goal})"
     return output.table(title + label, columns, rows)
 
@@ -68,9 +77,7 @@ def learned(selection: Mapping[str, JsonValue]) -> str:
     incumbent, chosen = _part(selection, "incumbent"), _part(selection, "chosen")
     count = selection.get("candidates")
     plain = selection.get("plain")
-    other = (
-        f"; without the guard {plain} would win" if plain != selection.get("guarded") else ""
-    )
+    other = f"; without the guard {plain} would win" if plain != selection.get("guarded") else ""
     replaced = selection.get("replaced")
     fell = (
         f"the deployed policy is disqualified ({replaced.get('reason')}); "

@@ -61,7 +61,7 @@ def resume(
     trust: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Continue a run that was stopped, interrupted or killed. No finished attempt is paid for again.
+    """Continue a run that was stopped or killed. No finished attempt is paid for again.
 
     Parameters
     ----------

@@ -53,7 +53,9 @@ def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="
     output.out().print(
         output.table("Tasks", ("task", "what it is", "starting policy", "agent", "measure"), rows)
     )
-    output.next_step("daydream run branch-world", "daydream tasks circle-packing:n=26", "daydream init my-task")
+    output.next_step(
+        "daydream run branch-world", "daydream tasks circle-packing:n=26", "daydream init my-task"
+    )
     return 0
 
 

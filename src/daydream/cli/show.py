@@ -105,8 +105,8 @@ def _attempt(state: RunState, node: str | None) -> AttemptFinished:
     if node is None:
         if state.best is None:
             raise StoreError(
-                "no attempt of this run succeeded (expected one ok node); look at the failures with: "
-                "daydream show RUN tree"
+                "no attempt of this run succeeded (expected one ok node); look at the failures "
+                "with: daydream show RUN tree"
             )
         return state.best
     round_text, _, id_text = node.rpartition(":")
@@ -121,9 +121,7 @@ def _attempt(state: RunState, node: str | None) -> AttemptFinished:
     return found[0]
 
 
-def _best(
-    console: Console, folder: RunFolder, state: RunState, event: AttemptFinished
-) -> None:
+def _best(console: Console, folder: RunFolder, state: RunState, event: AttemptFinished) -> None:
     if event.artifact is None:
         raise StoreError(f"attempt {event.round}:{event.node} has no artifact: {event.message}")
     files = folder.get_artifact(event.artifact)
@@ -140,9 +138,7 @@ def _best(
     )
 
 
-def _lineage(
-    console: Console, folder: RunFolder, state: RunState, event: AttemptFinished
-) -> None:
+def _lineage(console: Console, folder: RunFolder, state: RunState, event: AttemptFinished) -> None:
     path = list(_ancestors(state.rounds[event.round], event))[::-1]
     rows = [
         (
@@ -166,9 +162,7 @@ def _ancestors(known: RoundState, event: AttemptFinished) -> Iterator[AttemptFin
         current = by_node.get(current.parent)
 
 
-def _diff(
-    console: Console, folder: RunFolder, state: RunState, event: AttemptFinished
-) -> None:
+def _diff(console: Console, folder: RunFolder, state: RunState, event: AttemptFinished) -> None:
     root = state.rounds[event.round].started.root
     if event.artifact is None or root is None:
         raise StoreError(f"attempt {event.round}:{event.node} has no artifact to compare")

@@ -102,7 +102,9 @@ def _write(found: Imported, out: Path | None, source: Path) -> Path:
     now = Surroundings().now
     first = found.trees[0]
     if len({tree.round for tree in found.trees}) < len(found.trees):
-        raise TreeError(f"{source} holds two trees of one round (expected each once); split the file")
+        raise TreeError(
+            f"{source} holds two trees of one round (expected each once); split the file"
+        )
     path = out or default_folder(first.task, first.seed, now())
     if path.resolve() == source.resolve():
         raise UsageError(f"--out {path} is the source itself (expected a new folder)")

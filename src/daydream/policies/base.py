@@ -1,4 +1,4 @@
-"""What a policy spec is: frozen data with a name, a JSON form, and a way to build a fresh policy."""
+"""What a policy spec is: frozen data with a name, a JSON form, and a way to build a policy."""
 
 import math
 from collections.abc import Mapping

@@ -9,9 +9,10 @@ from daydream.tree import ROOT, Batch, TreeView
 
 
 class BestFirst(BuiltinSpec, frozen=True):
-    """``best_first-wW-kK-pP``: after opening, each batch takes the K unexhausted leaves with the best
-    ``ok`` score (failed leaves come last, ties go to the lower id) and the rollout stops after P
-    such batches without a new best.
+    """``best_first-wW-kK-pP``: open W branches, then extend the K best unexhausted leaves.
+
+    Best means the greatest ``ok`` score; failed leaves come last, ties go to the lower id. The
+    rollout stops after P such batches without a new best.
     """
 
     KIND: ClassVar[str] = "best_first"

@@ -1,8 +1,9 @@
 """A policy that a person wrote as a Python file and trusts enough to run in this process.
 
 The file defines ``class Policy`` with ``__init__(self, config)`` (or none) and
-``select_batch(self, view, limit)``, or a plain function ``select_batch(view, limit)``. It is executed
-afresh for every rollout, online and in replay alike, so nothing survives from one world to the next.
+``select_batch(self, view, limit)``, or a plain function ``select_batch(view, limit)``. It is
+executed afresh for every rollout, online and in replay alike, so nothing survives from one world to
+the next.
 """
 
 import types
@@ -61,7 +62,7 @@ class PythonFileSpec(msgspec.Struct, frozen=True):
 def read_policy_file(
     path: Path, *, trust: bool, config: Mapping[str, JsonValue] | None = None
 ) -> PythonFileSpec:
-    """Return the spec of the file at ``path``; raises :class:`UsageError` when it cannot be read."""
+    """Return the spec of the file at ``path``; raises :class:`UsageError` if it cannot be read."""
     try:
         data = path.read_bytes()
         source = data.decode("utf-8")
@@ -106,7 +107,7 @@ class _FilePolicy:
     def _guard(self, call: Callable[[], object]) -> object:
         try:
             return call()
-        except Exception as error:  # noqa: BLE001 - the boundary to code that a person wrote
+        except Exception as error:
             raise PolicyError(
-                f"policy file {self._spec.file} raised {type(error).__name__}: {error}; fix the file"
+                f"policy file {self._spec.file} raised {type(error).__name__}: {error}; fix it"
             ) from error

@@ -1,4 +1,4 @@
-"""The fixed revision grid: every small spec of both families, in the order that also breaks ties."""
+"""The fixed revision grid: every small spec of both families, in the order that breaks ties."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """Worker processes for our own computing agents: one request at a time, killed as one.
 
-A worker is a fresh interpreter running :mod:`daydream.sandbox.worker_child`; it dies with its parent.
-It isolates crashes and uses a core of its own. It is no boundary against hostile code.
+A worker is a fresh interpreter running :mod:`daydream.sandbox.worker_child`; it dies with its
+parent. It isolates crashes and uses a core of its own. It is no boundary against hostile code.
 """
 
 import contextlib

@@ -126,7 +126,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """What the search, the policies and people need to know of a task."""
 
     name: str
-    """Identity: the name with every parameter that changes a number, e.g. ``circle-packing:n=26``."""
+    """Identity: the name and every parameter that changes a number: ``circle-packing:n=26``."""
     title: str
     statement: str
     """The problem as a proposer should read it."""
