@@ -236,6 +236,7 @@ def build_folder(path: Path, settings: FolderSettings) -> FolderTask:
         agent="",
         measure=settings.measure or settings.score or "score",
         goal=settings.direction,
+        transform="negate" if settings.direction == "min" else "identity",
         scale=settings.scale,
         noisy=settings.repeats > 1 if settings.noisy is None else settings.noisy,
         attempt_cost=f"{settings.repeats} evaluation{'s' if settings.repeats > 1 else ''}",
