@@ -40,7 +40,8 @@ from daydream.tasks.kernel_machine import (
 )
 from daydream.tasks.program import ProgramError, read_program
 
-EVALUATOR = "kernel-layernorm/1"
+NAME = "kernel-layernorm"
+EVALUATOR = f"{NAME}/1"
 TOLERANCE = 1e-6
 """Allowed difference, absolute plus relative to the reference value."""
 MAX_INSTANCE = 999_999
@@ -106,7 +107,7 @@ class KernelLayerNorm:
             "tolerance": TOLERANCE,
         }
         self._info = TaskInfo(
-            name=f"kernel-layernorm:instance={number}",
+            name=NAME if number == 0 else f"{NAME}:instance={number}",
             title="A LayerNorm kernel with few cost units",
             statement=statement(self.instance),
             evaluator=hash_of(identity),
@@ -193,5 +194,5 @@ def build(args: Args) -> KernelLayerNorm:
 
     Raises :class:`TaskError` for another key or a value outside 0 to 999999.
     """
-    only("kernel-layernorm", args, "instance")
+    only(NAME, args, "instance")
     return KernelLayerNorm(whole(args, "instance", 0, low=0, high=MAX_INSTANCE))

@@ -42,7 +42,8 @@ from daydream.tasks.lasso_machine import (
 )
 from daydream.tasks.program import ProgramError, read_program
 
-EVALUATOR = "lasso/1"
+NAME = "lasso"
+EVALUATOR = f"{NAME}/1"
 TOLERANCE = 1e-6
 """Greatest difference from the exact objective, at each penalty; the empty solution costs 0.5."""
 MAX_INSTANCE = 999_999
@@ -96,7 +97,7 @@ class Lasso:
             "work": MAX_WORK,
         }
         self._info = TaskInfo(
-            name=f"lasso:instance={number}",
+            name=NAME if number == 0 else f"{NAME}:instance={number}",
             title="A Lasso path with few operations",
             statement=STATEMENT,
             evaluator=hash_of(identity),
@@ -158,5 +159,5 @@ def build(args: Args) -> Lasso:
 
     Raises :class:`TaskError` for another key or a value outside 0 to 999999.
     """
-    only("lasso", args, "instance")
+    only(NAME, args, "instance")
     return Lasso(whole(args, "instance", 0, low=0, high=MAX_INSTANCE))

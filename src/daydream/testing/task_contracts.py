@@ -237,10 +237,8 @@ def _judged(task: Task, artifact: Artifact, what: str) -> Evaluation:
     try:
         return task.evaluate(artifact)
     except Exception as error:
-        raise AssertionError(
-            f"evaluating {what} raised {type(error).__name__}: {error} "
-            "(expected the promise in the check's docstring)"
-        ) from error
+        _require(False, f"evaluating {what} raised {type(error).__name__}: {error}")
+        raise
 
 
 def _sound(found: Evaluation, what: str) -> None:
