@@ -2,8 +2,9 @@
 
 The command runs in a temporary workspace that holds the parent's files and is its working
 directory. It edits the files, and what it leaves there is the proposal. What it may want to know is
-a JSON file outside the workspace, at the path in ``DAYDREAM_CONTEXT``. It is the user's own program:
-it has his environment and his rights, and a time limit after which it is killed with all it started.
+a JSON file outside the workspace, at the path in ``DAYDREAM_CONTEXT``. It is the user's own
+program: it has his environment and his rights, and a time limit after which it is killed with all
+it started.
 
 ``{folder}`` in the command stands for the problem's folder, ``{python}`` for the interpreter that
 runs Daydream, both quoted. A command with a character that a shell gives a meaning to, such as
