@@ -5,26 +5,38 @@ Generated are the whole of docs/cli.md and, between ``<!-- generated: NAME -->``
 and the figures of tools/figures.py. Nothing depends on the terminal, the clock or the machine.
 """
 
+import ast
 import difflib
+import inspect
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import msgspec
 
 from daydream import errors, registry
+from daydream.cli import flags
 from daydream.config import RunSettings
 from daydream.policies.specs import families
+from daydream.tasks import folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
 from tools.figures import Rows, figures, table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-PAGES: Final = ("README.md", "docs/tasks.md", "docs/policies.md", "docs/run-folder.md")
+PAGES: Final = (
+    "README.md",
+    "docs/bring-your-own.md",
+    "docs/policies.md",
+    "docs/run-folder.md",
+    "docs/tasks.md",
+)
 CLI_PAGE: Final = "docs/cli.md"
 FULL_SIZE: Final = (
     "circle-packing:n=26",
@@ -92,12 +104,43 @@ def policies_table() -> str:
 
 
 def settings_table() -> str:
-    """Return the settings of a run with their defaults."""
+    """Return the settings of a run: defaults as they resolve, meanings as the flags give them."""
+    meanings = {
+        name: re.sub(r" \[default: [^\]]*\]", "", text)
+        for name, text in field_docs(flags, "RunFlags").items()
+    }
+    return _fields_table(RunSettings, meanings)
+
+
+def folder_settings_table() -> str:
+    """Return the keys of the ``[task]`` table of a problem folder."""
+    kind = folder_settings.FolderSettings
+    return _fields_table(kind, field_docs(folder_settings, kind.__name__))
+
+
+def _fields_table(kind: type[msgspec.Struct], meanings: Mapping[str, str]) -> str:
     rows = []
-    for field in msgspec.structs.fields(RunSettings):
-        default = "" if field.default is None else json.dumps(field.default)
-        rows.append((f"`{field.name}`", f"`{default}`" if default else "none"))
-    return table(("key", "default"), rows)
+    for field in msgspec.structs.fields(kind):
+        default = "" if field.default in (None, "") else f"`{json.dumps(field.default)}`"
+        meaning = meanings[field.name].replace("``", "`").replace("<", "&lt;")
+        rows.append((f"`{field.name}`", default, meaning))
+    return table(("key", "default", "meaning"), rows)
+
+
+def field_docs(module: ModuleType, name: str) -> dict[str, str]:
+    """Return the docstring under each field of class ``name`` of ``module``."""
+    tree = ast.parse(inspect.getsource(module))
+    body = next(
+        node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    return {
+        field.target.id: " ".join(str(text.value.value).split())
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
 
 
 def errors_table() -> str:
@@ -120,6 +163,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "aliases": aliases_table,
     "errors": errors_table,
     "figures": figures_block,
+    "folder-settings": folder_settings_table,
     "policies": policies_table,
     "records": records_table,
     "settings": settings_table,
