@@ -3,7 +3,6 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-RUN_OUT ?= runs/circle-packing-n26/make-run
 CODE := src tests tools benchmarks examples
 export PYTHON
 
