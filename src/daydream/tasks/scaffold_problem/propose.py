@@ -23,9 +23,10 @@ def room(points: Points, moved: int) -> float:
 
 
 def improved(points: Points, rng: random.Random) -> Points:
-    """Move the points with the least room, one at a time, to where they have more."""
+    """Move points with little room, one at a time, to where they have more."""
     for step in range(STEPS):
-        moved = min(range(len(points)), key=lambda i: (round(room(points, i), 9), rng.random()))
+        crowded = sorted(range(len(points)), key=lambda i: (room(points, i), rng.random()))
+        moved = rng.choice(crowded[:4])
         reach = 0.3 * (1 - step / STEPS)
         x, y = (min(1.0, max(0.0, c + rng.uniform(-reach, reach))) for c in points[moved])
         trial = [*points[:moved], (x, y), *points[moved + 1 :]]
