@@ -31,8 +31,8 @@ RESULT_BYTES: Final = 1 << 20
 """Largest result of a job; more ends it."""
 FILE_BYTES: Final = 2 << 30
 """Largest file that a job may write."""
-FLOOD: Final = 64
-"""A job that prints this many times its ``output_bytes`` is ended."""
+FLOOD_BYTES: Final = 64 << 20
+"""A job that prints more than this, and than 64 times its ``output_bytes``, is ended."""
 GRACE_S: Final = 15.0
 """Seconds that the supervisor has, after the wall limit, to end the job and report."""
 _CHUNK: Final = 1 << 16
@@ -195,7 +195,7 @@ class _Exchange:
         os.set_blocking(feed, False)
         poll.register(feed, select.POLLOUT)
         report = self._report[0].fileno()
-        flood = FLOOD * max(limits.output_bytes, _CHUNK)
+        flood = max(FLOOD_BYTES, 64 * limits.output_bytes)
         left = memoryview(stdin)
         while report in sinks:
             remaining = deadline - time.monotonic()
