@@ -153,10 +153,11 @@ class Machine:
         self._penalties = instance.penalties
         self._gram = instance.design.T @ instance.design / ROWS
         self._known = np.zeros((COLUMNS, COLUMNS), dtype=np.bool_)
-        self._moments: Vector | None = None
+        """Entries of X'X that were paid for."""
+        self._moments = instance.design.T @ instance.response / ROWS
+        self._has_moments = False
         self._beta = np.zeros(COLUMNS)
-        self._residual: Vector | None = instance.response.copy()
-        """None while out of date."""
+        self._residual_fresh = True
         self._slope: Vector | None = None
         """X'r / n for the present coefficients; None while out of date."""
         self._set = np.zeros(COLUMNS, dtype=np.bool_)
@@ -224,18 +225,18 @@ class Machine:
         _no_arguments(self._name, arguments)
         self._charge(ROWS + COLUMNS)
         self._beta = np.zeros(COLUMNS)
-        self._residual = self._response.copy()
-        self._slope = None
+        self._residual_fresh, self._slope = True, None
 
     def _moments_(self, arguments: Instruction) -> None:
         _no_arguments(self._name, arguments)
         self._charge(ROWS * COLUMNS)
-        self._moments = self._design.T @ self._response / ROWS
+        self._has_moments = True
 
     def _gradient(self, arguments: Instruction) -> None:
         _no_arguments(self._name, arguments)
-        residual = self._fresh_residual()
+        self._refresh_residual()
         self._charge(ROWS * COLUMNS)
+        residual = self._response - self._design @ self._beta
         self._slope = self._design.T @ residual / ROWS
 
     def _screen(self, arguments: Instruction) -> None:
@@ -272,37 +273,48 @@ class Machine:
     def _sweep(self, arguments: Instruction) -> None:
         times = _repeats(self._name, arguments)
         penalty = self._penalty
-        residual = self._fresh_residual()
-        beta, design = self._beta, self._design
+        self._refresh_residual()
         for _ in range(times):
-            for j in np.flatnonzero(self._set):
-                old = beta[j]
-                new = _shrink(float(design[:, j] @ residual) / ROWS + old, penalty)
-                changed = old != 0 or new != 0
-                self._charge(4 + (2 * ROWS if changed else ROWS))
-                if changed:
-                    residual -= (new - old) * design[:, j]
-                    beta[j] = new
-                    self._slope = None
+            visits, moves, _ = self._descend(penalty)
+            self._charge((4 + ROWS) * visits + ROWS * moves)
 
     def _gram_sweep(self, arguments: Instruction) -> None:
         times = _repeats(self._name, arguments)
-        penalty, moments = self._penalty, self._covariances(self._set)
-        beta, gram = self._beta, self._gram
-        active = self._active
+        penalty = self._penalty
+        self._need_covariances(self._set)
         for _ in range(times):
-            for j in np.flatnonzero(self._set):
-                self._charge(5 + active)
-                old = beta[j]
-                new = _shrink(float(moments[j] - gram[j] @ beta) + old, penalty)
-                if old != 0 or new != 0:
-                    beta[j] = new
-                    active += int(new != 0) - int(old != 0)
-                    self._residual = self._slope = None
+            visits, moves, active = self._descend(penalty)
+            self._charge(5 * visits + active)
+            self._residual_fresh = self._residual_fresh and moves == 0
+
+    def _descend(self, penalty: float) -> tuple[int, int, int]:
+        """Visit the working set once, in order of columns.
+
+        Returns the visits, those whose coefficient was or became nonzero, and the sum over visits
+        of the nonzero coefficients at that time. Both sweeps make the same steps; they are computed
+        here from X'X, whatever the program pays for.
+        """
+        beta, gram = self._beta, self._gram
+        slope = self._moments - gram @ beta
+        active, total, moves = self._active, 0, 0
+        columns = np.flatnonzero(self._set).tolist()
+        for j in columns:
+            total += active
+            old = float(beta[j])
+            new = _shrink(float(slope[j]) + old, penalty)
+            if old != 0 or new != 0:
+                moves += 1
+                active += int(new != 0) - int(old != 0)
+                beta[j] = new
+                slope -= (new - old) * gram[j]
+        if moves:
+            self._slope = None
+        return len(columns), moves, total
 
     def _jump(self, arguments: Instruction) -> None:
         times = _repeats(self._name, arguments)
-        penalty, moments = self._penalty, self._covariances(self._beta != 0)
+        penalty, moments = self._penalty, self._moments
+        self._need_covariances(self._beta != 0)
         for _ in range(times):
             active = np.flatnonzero(self._beta)
             a = active.size
@@ -318,22 +330,20 @@ class Machine:
             except np.linalg.LinAlgError:
                 raise ProgramError("singular", "jump meets a singular system") from None
             self._beta[active] = _until_first_zero(old, new)
-            self._residual = self._slope = None
+            self._residual_fresh, self._slope = False, None
 
-    def _covariances(self, among: NDArray[np.bool_]) -> Vector:
-        if self._moments is None:
+    def _need_covariances(self, among: NDArray[np.bool_]) -> None:
+        if not self._has_moments:
             raise ProgramError("order", f"{self._name} needs X'y; put 'moments' before it")
         if not bool(np.all(self._known[np.ix_(among, among)])):
             raise ProgramError(
                 "order", f"{self._name} needs X'X on the working set; put 'gram' before it"
             )
-        return self._moments
 
-    def _fresh_residual(self) -> Vector:
-        if self._residual is None:
+    def _refresh_residual(self) -> None:
+        if not self._residual_fresh:
             self._charge(ROWS * self._active)
-            self._residual = self._response - self._design @ self._beta
-        return self._residual
+            self._residual_fresh = True
 
     def _fresh_slope(self) -> Vector:
         if self._slope is None:
