@@ -296,7 +296,6 @@ class _Queue:
 
     def __init__(self, lens: Ints, over: Ints, limit: int) -> None:
         self._lens = lens
-        self._over = over
         self._limit = limit
         specs, branches = lens.shape
         self._columns = np.arange(branches)
@@ -313,7 +312,7 @@ class _Queue:
         self._total: Ints = self._ends[:, -1]
         # The last pick of a branch stands behind another's when (its level, its branch) does.
         self._ranked: Ints = np.sort(lens * branches + self._columns, axis=1)
-        self._full: Ints = self._full_batches(alive[:, 1] if highest > 1 else 0 * over)
+        self._full: Ints = self._full_batches(alive[:, 1] if highest > 1 else np.zeros_like(over))
         """(specs,) batches that find at least ``limit`` branches alive."""
         taken = self._full * limit
         self._level: Ints = (self._ends <= taken[:, None]).sum(axis=1)
@@ -323,14 +322,15 @@ class _Queue:
 
     def _full_batches(self, long: Ints) -> Ints:
         """``long`` (specs,) are the branches with more than one pick."""
-        limit, over, branches = self._limit, self._over, len(self._columns)
-        place = np.where(limit <= long, limit, limit - over)
-        ranked = self._ranked[np.arange(len(over)), np.clip(branches - place, 0, branches - 1)]
+        limit, branches = self._limit, len(self._columns)
+        ranked = self._ranked[:, max(branches - limit, 0)]
         level, branch = ranked // branches, ranked % branches
-        before = self._ends[np.arange(len(over)), np.maximum(level - 1, 0)]
-        position = before + self._rank(level, branch)
-        by_root = (long < limit) & (limit <= long + over)
-        position = np.where(by_root, self._first + long - limit, position)
+        before = self._ends[np.arange(len(long)), np.maximum(level - 1, 0)]
+        # Unless D is 1 every branch has two picks or more, since a first attempt is never pruned.
+        # So picks without a successor, where there are any, are the last ones of level 1.
+        position = np.where(
+            limit <= long, before + self._rank(level, branch), self._first + long - limit
+        )
         full: Ints = np.where(limit <= self._first, position // limit + 1, 0)
         return full
 
