@@ -138,6 +138,15 @@ def build(args: Args) -> CirclePacking:
     return CirclePacking(n, choice(args, "tolerance", "0", tuple(TOLERANCES)))
 
 
+def size_of(name: str) -> int:
+    """Return n of a circle packing task from its identity."""
+    for part in name.partition(":")[2].split(","):
+        key, _, value = part.partition("=")
+        if key == "n":
+            return int(value)
+    return SEED_SIZE
+
+
 def packing_artifact(circles: Sequence[Circle]) -> Artifact:
     """Return the artifact that holds ``circles``."""
     return json_artifact({"circles": [list(circle) for circle in circles]})
