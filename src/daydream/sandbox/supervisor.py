@@ -194,7 +194,9 @@ class Watch:
             return "processes"
         if limit is None or used <= limit:
             return ""
-        return "memory" if len(tree) == 1 or _shared_once(tree) > limit else ""
+        # Twice: a process that ends between two reads leaves its share to those read later.
+        sure = all(_shared_once(below(process_table(), os.getpid())) > limit for _ in range(2))
+        return "memory" if len(tree) == 1 or sure else ""
 
     def end(self) -> int:
         """Kill and reap the tree; return how many processes could not be ended."""
@@ -233,12 +235,13 @@ def _shared_once(tree: Mapping[int, Process]) -> int:
     """
     total = 0
     for pid, process in tree.items():
-        share = process.resident
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup") as file:
-            for line in file:
-                if line.startswith("Pss:"):
-                    share = int(line.split()[1]) * 1024
-        total += share
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as file:
+                total += sum(int(line.split()[1]) << 10 for line in file if line[:4] == "Pss:")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        except OSError:
+            total += process.resident
     return total
 
 

@@ -89,9 +89,7 @@ def _entries(root: Path, skip: Callable[[str], bool]) -> Iterator[tuple[Path, st
             if entry.name in SKIPPED or entry.name.endswith(".pyc") or skip(name):
                 continue
             if any("\ud800" <= letter <= "\udfff" for letter in name) or "\\" in name:
-                raise Unreadable(
-                    f"{name!a} is no plain text name (expected UTF-8, no backslash)"
-                )
+                raise Unreadable(f"{name!a} is no plain text name (expected UTF-8, no backslash)")
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
             else:
@@ -108,13 +106,16 @@ def _read_regular(root: Path, path: Path, name: str, room: int) -> bytes:
         descriptor = os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise Unreadable(f"{name} cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise Unreadable(f"{name} is no regular file")
         if found.st_size > room:
             raise Unreadable(f"{name} with {found.st_size} bytes is over the limit of bytes in all")
-        return file.read(room)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(room)
+    finally:
+        os.close(descriptor)
 
 
 def remove_tree(root: Path) -> None:
