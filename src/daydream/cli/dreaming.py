@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from daydream.bookkeeping import Book
 from daydream.canonical import JsonValue
 from daydream.cli import output, results
+from daydream.cli.flags import ScoreFlags
 from daydream.cli.worlds import Worlds, open_worlds
 from daydream.errors import UsageError
-from daydream.objective import Objective
 from daydream.policies.base import PolicySpec
 from daydream.policies.parallel_refine import ParallelRefine
 from daydream.policies.specs import parse_spec, spec_from_json
@@ -30,9 +30,7 @@ def dream(
     policy: str | None = None,
     guard: Literal["quality", "none"] = "quality",
     explore_margin: int = 0,
-    normalised: Annotated[bool, Parameter(negative="")] = False,
-    cost_weight: float = 0.002,
-    parallel_weight: float = 0.005,
+    score: ScoreFlags = ScoreFlags(),  # noqa: B008 - frozen
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     trust: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -51,12 +49,6 @@ def dream(
         quality admits only policies that keep every world's quality.
     explore_margin
         How far the deployed width and depth may exceed what replay chose.
-    normalised
-        Score attainment and shares of the record instead of raw scores.
-    cost_weight
-        Weight of an attempt in the replay score.
-    parallel_weight
-        Weight of parallelism in the replay score.
     dry_run
         Show the choice and write nothing.
     trust
@@ -75,7 +67,7 @@ def dream(
             else parse_spec(policy, trust=trust)
         )
         settings = Settings(
-            objective=Objective(cost_weight, parallel_weight, normalised),
+            objective=score.objective(),
             guard=guard,
             limit=worlds.pool.trees[-1].limit,
             max_batches=worlds.max_batches,
@@ -157,9 +149,7 @@ def replay(
     *,
     policy: str,
     limit: int | None = None,
-    normalised: Annotated[bool, Parameter(negative="")] = False,
-    cost_weight: float = 0.002,
-    parallel_weight: float = 0.005,
+    score: ScoreFlags = ScoreFlags(),  # noqa: B008 - frozen
     trust: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
@@ -173,12 +163,6 @@ def replay(
         A spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file with --trust.
     limit
         Attempts that one batch may hold. [default: that of the last tree]
-    normalised
-        Score attainment and shares of the record instead of raw scores.
-    cost_weight
-        Weight of an attempt in the replay score.
-    parallel_weight
-        Weight of parallelism in the replay score.
     trust
         Let a policy file of yours run in this process.
     json
@@ -186,7 +170,7 @@ def replay(
     """
     worlds = open_worlds(run)
     settings = Settings(
-        objective=Objective(cost_weight, parallel_weight, normalised),
+        objective=score.objective(),
         limit=limit or worlds.pool.trees[-1].limit,
         max_batches=worlds.max_batches,
     )

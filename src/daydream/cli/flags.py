@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from daydream.config import Layer, RunSettings, environment_layer, file_layer, resolve
+from daydream.objective import Objective
 from daydream.tasks.load import is_path
 
 SETTINGS_FILE = "daydream.toml"
@@ -56,6 +57,23 @@ class RunFlags:
     """Stop, resumably, after so many attempts."""
     max_time: float | None = None
     """Stop, resumably, after so many seconds."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ScoreFlags:
+    """How a replay is scored."""
+
+    cost_weight: float = 0.002
+    """Weight of an attempt."""
+    parallel_weight: float = 0.005
+    """Weight of parallelism."""
+    normalised: Annotated[bool, Parameter(negative="")] = False
+    """Score attainment and shares of the record instead of raw scores."""
+
+    def objective(self) -> Objective:
+        """Return the objective with these weights."""
+        return Objective(self.cost_weight, self.parallel_weight, self.normalised)
 
 
 ConfigFiles = Annotated[list[Path], Parameter(name=["--config", "-c"], negative="")]
