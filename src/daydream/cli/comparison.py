@@ -117,7 +117,7 @@ def _one(asked: Comparing, surroundings: Surroundings, *, as_json: bool) -> Task
 
 
 def _plot(path: Path, compared: Sequence[TaskComparison]) -> None:
-    from daydream.cli.charts import comparison_page, comparison_svg
+    from daydream.cli.charts.page import comparison_page, comparison_svg
 
     text = comparison_svg(compared) if path.suffix == ".svg" else comparison_page(compared)
     try:

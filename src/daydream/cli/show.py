@@ -207,7 +207,8 @@ def _label(event: AttemptFinished, best: bool) -> str:
 
 
 def _plot(path: Path, what: What, folder: RunFolder, state: RunState, info: TaskInfo) -> None:
-    from daydream.cli.charts import curve_svg, tree_svg
+    from daydream.cli.charts.discovery_tree import tree_svg
+    from daydream.cli.charts.run_curve import curve_svg
 
     if path.suffix != ".svg":
         raise UsageError(f"--plot {path}: expected a name that ends in .svg")
