@@ -14,8 +14,8 @@ from tools.figures import figures
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
-FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-OTHER_FLAGS = {"--slow", "--check", "--no-deps", "--hypothesis-profile", "--help"}
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
+OTHER_FLAGS = {"--help", "--program_path", "--results_dir"}
 
 
 def _anchors(page: Path) -> set[str]:
