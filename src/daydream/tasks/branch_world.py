@@ -78,7 +78,7 @@ class BranchWorld:
     """The task. Stateless."""
 
     def __init__(self) -> None:
-        self._info = TaskInfo(
+        self.info = TaskInfo(
             name="branch-world",
             title="A didactic world of branch and depth",
             statement=STATEMENT,
@@ -89,11 +89,6 @@ class BranchWorld:
             attempt_cost="one table lookup",
             records=(Record(TOP, "greatest value of the table, by construction", exact=True),),
         )
-
-    @property
-    def info(self) -> TaskInfo:
-        """Facts of the task."""
-        return self._info
 
     def root(self) -> Artifact:
         """Return the place above all branches."""

@@ -23,8 +23,6 @@ from daydream.tasks.base import (
     failed,
     json_artifact,
     ok,
-    only,
-    whole,
 )
 from daydream.tasks.kernel_machine import (
     EPSILON,
@@ -38,13 +36,12 @@ from daydream.tasks.kernel_machine import (
     make_instance,
     reference,
 )
-from daydream.tasks.program import ProgramError, read_program
+from daydream.tasks.program import Program, account, identity, instance_of, judge_program
 
 NAME = "kernel-layernorm"
 EVALUATOR = f"{NAME}/1"
 TOLERANCE = 1e-6
 """Allowed difference, absolute plus relative to the reference value."""
-MAX_INSTANCE = 999_999
 
 
 def statement(instance: Instance) -> str:
@@ -99,28 +96,23 @@ class KernelLayerNorm:
 
     def __init__(self, number: int) -> None:
         self.instance = make_instance(number)
-        identity = {
+        version = {
             "evaluator": EVALUATOR,
             "instance": number,
             "length": self.instance.length,
             "prices": asdict(self.instance.prices),
             "tolerance": TOLERANCE,
         }
-        self._info = TaskInfo(
-            name=NAME if number == 0 else f"{NAME}:instance={number}",
+        self.info = TaskInfo(
+            name=identity(NAME, number),
             title="A LayerNorm kernel with few cost units",
             statement=statement(self.instance),
-            evaluator=hash_of(identity),
+            evaluator=hash_of(version),
             policy="parallel_refine-w4-d4",
             agent="scripted",
             measure="inverse operation cost",
             attempt_cost="a few hundred instruction rewrites, two runs of the machine",
         )
-
-    @property
-    def info(self) -> TaskInfo:
-        """Facts of the task."""
-        return self._info
 
     @cached_property
     def expected(self) -> Array:
@@ -133,12 +125,11 @@ class KernelLayerNorm:
 
     def evaluate(self, artifact: Artifact) -> Evaluation:
         """Run, check and count the program; ``invalid`` with a reason where it is no LayerNorm."""
+        return judge_program(artifact, self._judge, longest=MAX_INSTRUCTIONS)
+
+    def _judge(self, program: Program) -> Evaluation:
         instance = self.instance
-        try:
-            program = read_program(artifact, longest=MAX_INSTRUCTIONS)
-            run = Machine(instance, instance.rows).run(program)
-        except ProgramError as error:
-            return failed(error.kind, str(error))
+        run = Machine(instance, instance.rows).run(program)
         with np.errstate(all="ignore"):
             errors = np.abs(run.output - self.expected) / (1.0 + np.abs(self.expected))
         worst = [float(np.max(errors[i * ROWS : (i + 1) * ROWS])) for i in range(len(KINDS))]
@@ -153,10 +144,9 @@ class KernelLayerNorm:
                 f"output differs from LayerNorm on rows: {bad} (expected at most {TOLERANCE:g})",
                 cost=run.units,
             )
-        spent = ", ".join(f"{name} {units}" for name, units in run.by_instruction.items())
         return ok(
             instance.length / run.units,
-            feedback=f"{run.units} units a row of {instance.length}: {spent}.",
+            feedback=account(run.units, f"units a row of {instance.length}", run.by_instruction),
             cost=run.units,
             by_instruction=run.by_instruction,
             largest_error=max(worst),
@@ -194,5 +184,4 @@ def build(args: Args) -> KernelLayerNorm:
 
     Raises :class:`TaskError` for another key or a value outside 0 to 999999.
     """
-    only(NAME, args, "instance")
-    return KernelLayerNorm(whole(args, "instance", 0, low=0, high=MAX_INSTANCE))
+    return KernelLayerNorm(instance_of(NAME, args))

@@ -23,8 +23,6 @@ from daydream.tasks.base import (
     failed,
     json_artifact,
     ok,
-    only,
-    whole,
 )
 from daydream.tasks.lasso_machine import (
     COLUMNS,
@@ -40,13 +38,12 @@ from daydream.tasks.lasso_machine import (
     make_instance,
     reference_path,
 )
-from daydream.tasks.program import ProgramError, read_program
+from daydream.tasks.program import Program, account, identity, instance_of, judge_program
 
 NAME = "lasso"
 EVALUATOR = f"{NAME}/1"
 TOLERANCE = 1e-6
 """Greatest difference from the exact objective, at each penalty; the empty solution costs 0.5."""
-MAX_INSTANCE = 999_999
 
 STATEMENT = f"""\
 Solve a Lasso path with as few operations as possible.
@@ -89,28 +86,23 @@ class Lasso:
 
     def __init__(self, number: int) -> None:
         self.instance = make_instance(number)
-        identity = {
+        version = {
             "evaluator": EVALUATOR,
             "instance": number,
             "costs": COSTS,
             "tolerance": TOLERANCE,
             "work": MAX_WORK,
         }
-        self._info = TaskInfo(
-            name=NAME if number == 0 else f"{NAME}:instance={number}",
+        self.info = TaskInfo(
+            name=identity(NAME, number),
             title="A Lasso path with few operations",
             statement=STATEMENT,
-            evaluator=hash_of(identity),
+            evaluator=hash_of(version),
             policy="parallel_refine-w4-d3",
             agent="scripted",
             measure="inverse operation count",
             attempt_cost="at most 160 runs and 2,000,000 operations of the machine",
         )
-
-    @property
-    def info(self) -> TaskInfo:
-        """Facts of the task."""
-        return self._info
 
     @cached_property
     def exact(self) -> Vector:
@@ -124,11 +116,10 @@ class Lasso:
 
     def evaluate(self, artifact: Artifact) -> Evaluation:
         """Run, check and count the program; ``invalid`` with a reason where it is not a solver."""
-        try:
-            program = read_program(artifact, longest=MAX_INSTRUCTIONS)
-            run = Machine(self.instance).run(program)
-        except ProgramError as error:
-            return failed(error.kind, str(error))
+        return judge_program(artifact, self._judge, longest=MAX_INSTRUCTIONS)
+
+    def _judge(self, program: Program) -> Evaluation:
+        run = Machine(self.instance).run(program)
         gaps = [
             self.instance.objective(run.path[k], float(penalty))
             - self.instance.objective(self.exact[k], float(penalty))
@@ -144,10 +135,9 @@ class Lasso:
                 operations=run.operations,
                 by_instruction=run.by_instruction,
             )
-        spent = ", ".join(f"{name} {count}" for name, count in run.by_instruction.items())
         return ok(
             UNIT / run.operations,
-            feedback=f"{run.operations} operations: {spent}. Largest gap {gaps[worst]:.2g}.",
+            feedback=account(run.operations, "operations", run.by_instruction),
             largest_gap=gaps[worst],
             operations=run.operations,
             by_instruction=run.by_instruction,
@@ -159,5 +149,4 @@ def build(args: Args) -> Lasso:
 
     Raises :class:`TaskError` for another key or a value outside 0 to 999999.
     """
-    only(NAME, args, "instance")
-    return Lasso(whole(args, "instance", 0, low=0, high=MAX_INSTANCE))
+    return Lasso(instance_of(NAME, args))

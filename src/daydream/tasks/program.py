@@ -1,19 +1,21 @@
 """Programs as artifacts: a JSON list of instructions, each a list that starts with a name.
 
-Owns reading and the error that a machine raises; the tasks that count operations share it. Refuses
-anything that is not such a list, and programs longer than the task allows.
+Owns what the tasks that count operations share: reading, the error that a machine raises, and the
+parameter ``instance``. Refuses anything that is not such a list, and programs longer than the task
+allows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from daydream.canonical import JsonValue
-from daydream.tasks.base import Artifact, read_json
+from daydream.tasks.base import Args, Artifact, Evaluation, failed, only, read_json, whole
 
 Instruction: TypeAlias = Sequence[JsonValue]
 Program: TypeAlias = Sequence[Instruction]
 
 MAX_BYTES = 1 << 20
+MAX_INSTANCE = 999_999
 
 
 class ProgramError(Exception):
@@ -50,3 +52,32 @@ def read_program(artifact: Artifact, *, longest: int) -> list[list[JsonValue]]:
             )
         program.append(instruction)
     return program
+
+
+def judge_program(
+    artifact: Artifact, judge: Callable[[Program], Evaluation], *, longest: int
+) -> Evaluation:
+    """Return ``judge`` of the program in ``artifact``; ``invalid`` where it cannot be run."""
+    try:
+        return judge(read_program(artifact, longest=longest))
+    except ProgramError as error:
+        return failed(error.kind, str(error))
+
+
+def instance_of(task: str, args: Args) -> int:
+    """Return the instance that ``args`` asks for, by default 0.
+
+    Raises :class:`~daydream.errors.TaskError` for another key or a value outside 0 to 999999.
+    """
+    only(task, args, "instance")
+    return whole(args, "instance", 0, low=0, high=MAX_INSTANCE)
+
+
+def identity(task: str, instance: int) -> str:
+    """Return the name of ``task`` on ``instance``; the default is not spelled out."""
+    return task if instance == 0 else f"{task}:instance={instance}"
+
+
+def account(total: int, unit: str, spent: Mapping[str, int]) -> str:
+    """Return what a program spent, for the next proposer: the total, then each instruction."""
+    return f"{total} {unit}: {', '.join(f'{name} {count}' for name, count in spent.items())}."

@@ -99,7 +99,7 @@ _HOSTILE: Final[Sequence[str]] = (
 )
 _NEVER_OK: Final = _HOSTILE[:5]
 _MARK: Final = "a8f1 hostile 37c2"
-MAX_SPOTS: Final = 12
+MAX_SPOTS: Final = 6
 """Numbers of one artifact that are replaced by each hostile token, spread over the artifact."""
 
 

@@ -1,5 +1,7 @@
 """Worlds of scripted attempts, made through ask and tell without a run folder."""
 
+from functools import lru_cache
+
 from daydream.agents.base import AttemptContext
 from daydream.agents.load import load_agent
 from daydream.ask_tell import Study
@@ -18,6 +20,7 @@ def grow(
     return tree
 
 
+@lru_cache(maxsize=64)
 def grow_artifacts(
     name: str, *, seed: int = 0, policy: str = "", round_number: int = 1, fresh: bool = False
 ) -> tuple[Tree, dict[tuple[int, int], Artifact]]:

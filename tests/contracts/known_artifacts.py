@@ -1,0 +1,138 @@
+"""Artifacts of known worth for the built-in tasks: golds scored by other means, near misses."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from daydream.canonical import JsonValue
+from daydream.tasks.base import Artifact, json_artifact
+from daydream.tasks.kernel_layernorm import KernelLayerNorm, plain_kernel
+from daydream.tasks.kernel_layernorm import build as build_kernel
+from daydream.tasks.lasso import build as build_lasso
+from daydream.tasks.lasso_machine import UNIT
+from daydream.testing.task_contracts import Gold
+from tests.unit.tasks.kernel_recount import units_of
+from tests.unit.tasks.lasso_recount import recount
+
+Code = list[list[JsonValue]]
+Known: TypeAlias = tuple[tuple[Gold, ...], tuple[Artifact, ...]]
+
+
+def _raw(text: str) -> Artifact:
+    return Artifact({"artifact.json": text.encode()})
+
+
+def _branch_world() -> Known:
+    places = [(0, 1, 0.1), (3, 3, 0.2), (3, 4, 0.95), (3, 8, 0.95), (5, 8, 0.9), (9, 11, 0.85)]
+    golds = tuple(
+        Gold(json_artifact({"branch": branch, "depth": depth}), score)
+        for branch, depth, score in places
+    )
+    refused = (
+        '{"branch": 3, "depth": 4.0}',
+        '{"branch": 3, "depth": true}',
+        '{"branch": "3", "depth": 4}',
+        '{"branch": -1, "depth": 4}',
+        '{"branch": 3, "depth": 0}',
+        '{"branch": 3, "depth": 9999999999999999999999}',
+        '{"branch": null, "depth": 4}',
+        '{"score": 0.95}',
+    )
+    return golds, tuple(map(_raw, refused))
+
+
+def _lasso() -> Known:
+    instance = build_lasso({}).instance
+    start: Code = [["screen", "all"], ["moments"], ["gram"]]
+
+    def path(*steps: list[JsonValue], setup: Code = start) -> Code:
+        each: Code = [["next"], *steps]
+        return setup + each * 10
+
+    good: list[Code] = [
+        path(["gram_sweep", 3], ["jump", 1]),
+        path(["gram_sweep", 12]),
+        path(["gradient"], ["screen", "strong", 0], ["sweep", 12], setup=[]),
+    ]
+    golds = []
+    for program in good:
+        operations = recount(instance, program).operations
+        assert operations is not None
+        golds.append(Gold(json_artifact(program), UNIT / operations))
+    bad: list[Code] = [
+        path(["gram_sweep", 2], ["jump", 1]),
+        path(["gram_sweep", 1]),
+        path(["gram_sweep", 3], ["jump", 1])[:-3],
+        path(["gram_sweep", 3], ["jump", 1], setup=[["screen", "all"], ["moments"]]),
+        path(["gram_sweep", 3], ["jump", 1], setup=[["screen", "all"], ["gram"]]),
+        path(["sweep", 500], setup=[["screen", "all"]]),
+        path(["sweep", -1], setup=[["screen", "all"]]),
+        path(["set", 0.5]),
+        path(),
+    ]
+    return tuple(golds), tuple(map(json_artifact, bad))
+
+
+def _kernel_layernorm() -> Known:
+    task: KernelLayerNorm = build_kernel({})
+    plain = plain_kernel(task.instance)
+    reused = [step for step in plain if step not in (["load", "v1", "x"], ["load", "v4", "x"])]
+    reused = [["v0" if one in ("v1", "v4") else one for one in step] for step in reused]
+    golds = tuple(
+        Gold(json_artifact(code), task.instance.length / units_of(task.instance, code))
+        for code in (plain, reused)
+    )
+
+    def swapped(old: list[JsonValue], new: list[JsonValue]) -> Code:
+        assert old in plain
+        return [new if step == old else step for step in plain]
+
+    bad = [
+        swapped(["const", "s1", 1e-5], ["const", "s1", 0]),
+        swapped(["const", "s1", 1e-5], ["const", "s1", 1e-4]),
+        swapped(["const", "s0", 1 / task.instance.length], ["const", "s0", 1 / 100]),
+        swapped(["mul", "v8", "v6", "v7"], ["add", "v8", "v6", "v7"]),
+        swapped(["add", "v10", "v8", "v9"], ["mul", "v10", "v8", "v9"]),
+        swapped(["sqrt", "s7", "s6"], ["rsqrt_fast", "s7", "s6"]),
+        swapped(["store", "v10"], ["store", "v8"]),
+        swapped(["store", "v10"], ["const", "s20", 1.0]),
+        swapped(["mul", "v3", "v2", "v2"], ["mul", "v3", "v2", "v99"]),
+    ]
+    return golds, tuple(map(json_artifact, bad))
+
+
+def _circle_packing() -> Known:
+    cells = [((1 + 2 * (i % 4)) / 8, (1 + 2 * (i // 4)) / 8) for i in range(8)]
+    tangent = [[x, y, 0.125] for x, y in cells]
+    loose = [[x, y, 0.1] for x, y in cells]
+    golds = tuple(
+        Gold(json_artifact({"circles": circles}), sum(r for _, _, r in circles))
+        for circles in (tangent, loose)
+    )
+    tiny = 2.0**-52
+
+    def first(*circle: JsonValue) -> Artifact:
+        return json_artifact({"circles": [list(circle), *tangent[1:]]})
+
+    refused = (
+        first(0.125, 0.125, 0.125 + tiny),
+        first(0.125 + tiny, 0.125, 0.125),
+        first(0.125 - tiny, 0.125, 0.125),
+        first(0.125, 0.125, -0.125),
+        first(0.125, 0.125, True),
+        first(0.125, 0.125, "0.125"),
+        first(0.125, 0.125),
+        first(0.375, 0.125, 0.125),
+        json_artifact({"circles": tangent[:7]}),
+        json_artifact({"circles": [*tangent, [0.875, 0.875, 0.125]]}),
+        json_artifact({"circles": {}}),
+        json_artifact({"sum": 1.5}),
+    )
+    return golds, refused
+
+
+KNOWN: Final[Mapping[str, Callable[[], Known]]] = {
+    "branch-world": _branch_world,
+    "circle-packing": _circle_packing,
+    "kernel-layernorm": _kernel_layernorm,
+    "lasso": _lasso,
+}
