@@ -220,7 +220,9 @@ def _plot(path: Path, what: What, folder: RunFolder, state: RunState, info: Task
         arm = arm_of(result_of_state(folder.path, state), trees)
         curve = [(calls, to_measure(info, score)) for calls, score in arm.curve]
         records = [(record.source, record.value) for record in info.records[:4]]
-        text = curve_svg(info.name, curve, measure=info.measure, goal=info.goal, records=records)
+        text = curve_svg(
+            info.name, curve, info.measure, info.goal, records=records, calls=arm.calls
+        )
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -39,7 +39,7 @@ _WIDTH = 400.0
 _PLOT = 190.0
 
 
-def arm_of(pair: Pair, name: str) -> Arm:
+def pick_arm(pair: Pair, name: str) -> Arm:
     """Return the arm of ``pair`` that :data:`ARMS` calls ``name``."""
     return pair.fixed if name == "fixed" else pair.dream
 
@@ -85,7 +85,7 @@ def direction(task: TaskComparison, to_measure: ToMeasure) -> str:
 def comparison_curves(task: TaskComparison, to_measure: ToMeasure) -> dict[str, list[Curve]]:
     """Return the curves of every pair by arm name, in the order of the pairs."""
     return {
-        arm: [measured_curve(task.task, arm_of(pair, arm), to_measure) for pair in task.pairs]
+        arm: [measured_curve(task.task, pick_arm(pair, arm), to_measure) for pair in task.pairs]
         for arm in ARMS
     }
 

@@ -7,9 +7,9 @@ from daydream.cli.charts.canvas import Markup, join, tag, words
 from daydream.cli.charts.curves import (
     ARMS,
     ToMeasure,
-    arm_of,
     comparison_curves,
     middle_curve,
+    pick_arm,
 )
 from daydream.cli.charts.plot import Curve
 from daydream.cli.charts.scales import count, drawable, number, ticks
@@ -75,9 +75,9 @@ def overview(tasks: Sequence[TaskComparison]) -> Markup:
 
 
 def _overview_row(task: TaskComparison) -> list[str]:
-    calls = {arm: mean([arm_of(pair, arm).calls for pair in task.pairs]) for arm in ARMS}
-    best = [_mean_of([_best(arm_of(pair, arm)) for pair in task.pairs]) for arm in ARMS]
-    last = [_mean_of([_last(arm_of(pair, arm)) for pair in task.pairs]) for arm in ARMS]
+    calls = {arm: mean([pick_arm(pair, arm).calls for pair in task.pairs]) for arm in ARMS}
+    best = [_mean_of([_best(pick_arm(pair, arm)) for pair in task.pairs]) for arm in ARMS]
+    last = [_mean_of([_last(pick_arm(pair, arm)) for pair in task.pairs]) for arm in ARMS]
     saved = calls["fixed"] - calls["dream"]
     return [
         task.task, count(calls["fixed"]), count(calls["dream"]), count(saved), *best, *last,
@@ -119,7 +119,7 @@ def rounds_table(task: TaskComparison) -> Markup:
             _value(row.round_best), row.policy,
         ]
         for name in ARMS
-        for row in arm_of(task.pairs[0], name).rounds
+        for row in pick_arm(task.pairs[0], name).rounds
     ]  # fmt: skip
     return table(f"Rounds of {task.task}, seed {task.pairs[0].seed}", head, rows, text="Policy")
 
