@@ -58,6 +58,16 @@ def test_an_artifact_may_have_a_file_called_like_the_diff(tmp_path: Path, taken:
     assert (folder / "_diff.patch").read_bytes() == diff_text({}, {taken: b"mine"})
 
 
+def test_a_rewrite_that_failed_half_way_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    write_best(tmp_path, BEST, ROOT)
+    for name in ("best.old", "best.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "left").write_bytes(b"over")
+    folder = write_best(tmp_path, {"n": b"1"}, {})
+    assert sorted(content(folder)) == ["diff.patch", "n"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["best"]
+
+
 @pytest.mark.parametrize("moment", ["before the swap", "inside the swap", "after the swap"])
 def test_a_crash_in_a_rewrite_leaves_one_whole_best(tmp_path: Path, moment: str) -> None:
     best = write_best(tmp_path, BEST, ROOT)

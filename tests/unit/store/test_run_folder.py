@@ -1,5 +1,6 @@
 """The run folder: made once, one writer, every file readable on another machine."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from daydream.store.events import Stopped, TreeFinished
 from daydream.store.run_folder import RunFolder, read_tree
 from tests.unit.store.samples import (
     clock,
+    dispatched,
     finished,
     make_run,
     round_started,
@@ -81,6 +83,41 @@ def test_the_same_process_cannot_write_twice(tmp_path: Path) -> None:
     with RunFolder.open(path, clock=clock) as run:
         run.journal.append(round_started())
         assert len(run.events()) == 2
+
+
+def test_an_artifact_is_on_the_disk_before_the_record_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[int, int]] = []
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        fsync(handle)
+        synced.append((os.fstat(handle).st_ino, os.fstat(handle).st_size))
+
+    with make_run(tmp_path / "run") as run:
+        monkeypatch.setattr("os.fsync", noted)
+        artifact = run.put_artifact({"a": b"content"})
+        blobs = list((run.path / "blobs").rglob("*"))
+        kept = {path.stat().st_ino for path in blobs} | {(run.path / "blobs").stat().st_ino}
+        assert {inode for inode, _ in synced} == kept, "files, and the folders of their names"
+        synced.clear()
+        run.journal.append(dispatched(1))
+        assert synced == [], "a dispatch may be lost"
+        run.journal.append(finished(1, artifact=artifact))
+        journal = (run.path / "journal.jsonl").stat()
+        assert synced == [(journal.st_ino, journal.st_size)]
+        run.journal.append(dispatched(2), durable=True)
+        assert len(synced) == 2
+        run.journal.append(finished(2), durable=False)
+        assert len(synced) == 2
+        synced.clear()
+        run.write_tree(small_tree())
+        tree = run.path / "history" / "001.json"
+        assert [inode for inode, _ in synced] == [
+            tree.stat().st_ino,
+            tree.parent.stat().st_ino,
+        ]
 
 
 def test_a_torn_journal_is_reported_cut_and_continued(tmp_path: Path) -> None:
