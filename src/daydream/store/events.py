@@ -94,18 +94,24 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started"):
     eligibility: Eligibility = "chain"
 
 
-class RootEvaluated(Event, frozen=True, kw_only=True, tag="root_evaluated"):
-    """The verdict on a root. No call: it counts in no budget of attempts."""
+class Judged(Event, frozen=True, kw_only=True):
+    """Base of the records that hold an evaluator's verdict."""
 
-    round: int
-    artifact: str
     status: Status
     score: float
+    """Finite, higher is better; 0 unless ``ok``."""
     error_class: str | None = None
     message: str = ""
     diagnostics: JsonObject = {}
     feedback: str = ""
     measured: Measured = Measured()
+
+
+class RootEvaluated(Judged, frozen=True, kw_only=True, tag="root_evaluated"):
+    """The verdict on a root. No call: it counts in no budget of attempts."""
+
+    round: int
+    artifact: str
 
 
 class AttemptDispatched(Event, frozen=True, kw_only=True, tag="attempt_dispatched"):
@@ -120,7 +126,7 @@ class AttemptDispatched(Event, frozen=True, kw_only=True, tag="attempt_dispatche
     attempt_seed: int
 
 
-class AttemptFinished(Event, frozen=True, kw_only=True, tag="attempt_finished"):
+class AttemptFinished(Judged, frozen=True, kw_only=True, tag="attempt_finished"):
     """One call, done: the node it made and what the evaluator said."""
 
     round: int
@@ -131,12 +137,6 @@ class AttemptFinished(Event, frozen=True, kw_only=True, tag="attempt_finished"):
     parent: int
     branch: int
     depth: int
-    status: Status
-    score: float
-    error_class: str | None = None
-    message: str = ""
-    diagnostics: JsonObject = {}
-    feedback: str = ""
     artifact: str | None = None
     """Content hash; None when the agent made nothing."""
     rationale: str = ""
@@ -145,7 +145,6 @@ class AttemptFinished(Event, frozen=True, kw_only=True, tag="attempt_finished"):
     reused: bool = False
     """The evaluation is that of an earlier identical artifact."""
     usage: Usage = Usage()
-    measured: Measured = Measured()
 
 
 class UsageSpent(Event, frozen=True, kw_only=True, tag="usage_spent"):

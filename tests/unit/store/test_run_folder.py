@@ -120,6 +120,21 @@ def test_an_artifact_is_on_the_disk_before_the_record_that_names_it(
         ]
 
 
+def test_a_folder_that_could_not_be_opened_is_free_again(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(StoreError, match="configuration holds nan"):
+        RunFolder.create(path, {"scale": float("nan")}, clock=clock)
+    with make_run(path) as run:
+        run.journal.append(started())
+    whole = (path / "journal.jsonl").read_bytes()
+    (path / "journal.jsonl").write_bytes(b"damage\n" + whole)
+    with pytest.raises(StoreError, match="line 1 of"):
+        RunFolder.open(path, clock=clock)
+    (path / "journal.jsonl").write_bytes(whole)
+    with RunFolder.open(path, clock=clock) as run:
+        assert len(run.events()) == 1
+
+
 def test_a_torn_journal_is_reported_cut_and_continued(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with make_run(path) as run:
