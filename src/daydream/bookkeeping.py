@@ -38,7 +38,7 @@ class Book:
         self.state: RunState = folder.state()
 
     def emit(self, event: AnyEvent, *, durable: bool | None = None) -> None:
-        """Append ``event`` and fold it in."""
+        """Append ``event`` and fold it in, stamped."""
         self.state.apply(self.folder.journal.append(event, durable=durable))
 
     def artifact(self, digest: str) -> Artifact:

@@ -19,10 +19,12 @@ from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.rounds import Plan, RunResult, Surroundings, load_proposer, play, versions, workers_of
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
-from daydream.tasks.base import Task, TaskInfo
-from daydream.tasks.load import is_path, load_task
+from daydream.tasks.base import Artifact, Task, TaskInfo
+from daydream.tasks.load import is_path, load_task, problem_of
 
 RUNS = Path("runs")
+PROBLEM = "problem"
+"""Folder of a run that holds a user's problem when its own folder is gone."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -43,6 +45,8 @@ class Prepared(msgspec.Struct, frozen=True):
     task: Task
     agent: DiscoveryAgent
     plan: Plan
+    problem: Artifact | None = None
+    """A user's folder as it is now, kept with the run so that another machine can resume it."""
 
 
 def run(
@@ -76,7 +80,13 @@ def prepare(request: Request) -> Prepared:
     spec = parse_spec(settings.policy, trust=request.trust)
     spec.build(1.0)
     source = str(Path(request.source).resolve()) if is_path(request.source) else info.name
-    return Prepared(task, load_agent(settings.agent, info), Plan(settings, spec, source))
+    agent = load_agent(settings.agent, info)
+    return Prepared(task, agent, Plan(settings, spec, source), _problem(task))
+
+
+def _problem(task: Task) -> Artifact | None:
+    files = problem_of(task)
+    return None if files is None else Artifact(dict(files))
 
 
 def start(
@@ -101,6 +111,8 @@ def _begin(
     surroundings: Surroundings,
     attempts: Attempts | None,
 ) -> RunResult:
+    if prepared.problem is not None:
+        book.folder.put_artifact(prepared.problem.files)
     book.emit(
         log.RunStarted(
             task=prepared.task.info.name,
@@ -160,7 +172,7 @@ def resume_with_info(
         book = Book(folder)
         started = book.state.started
         config = folder.config() if started is None else started.config
-        prepared = _rebuild(folder_path, config, changes or {}, trust=trust)
+        prepared = _rebuild(folder, config, changes or {}, trust=trust)
         if started is None:
             config = config_json(prepared)
             result = _begin(book, config, prepared, surroundings, attempts)
@@ -174,8 +186,9 @@ def resume_with_info(
 
 
 def _rebuild(
-    path: Path, config: Mapping[str, object], changes: Mapping[str, object], *, trust: bool
+    folder: RunFolder, config: Mapping[str, object], changes: Mapping[str, object], *, trust: bool
 ) -> Prepared:
+    path = folder.path
     source, stored, spec = config.get("source"), config.get("settings"), config.get("spec")
     if not (isinstance(source, str) and isinstance(stored, Mapping) and isinstance(spec, str)):
         raise StoreError(
@@ -191,11 +204,23 @@ def _rebuild(
     # A budget is what one command may spend, so it ends with the command that named it.
     kept = {key: value for key, value in stored.items() if key not in BUDGETS}
     settings = resolve([Layer(str(path), kept), Layer("resume", changes)])
-    task = load_task(source)
+    task = load_task(_at_hand(folder, source, config.get("problem")))
     agent = load_agent(settings.agent, task.info)
     policy = spec_from_json(json.loads(spec), trust=trust)
     policy.build(1.0)
-    return Prepared(task, agent, Plan(settings, policy, source))
+    return Prepared(task, agent, Plan(settings, policy, source), _problem(task))
+
+
+def _at_hand(folder: RunFolder, source: str, problem: object) -> str:
+    """Return ``source``, or where a user's folder that is gone was laid out again from the run."""
+    if not is_path(source) or Path(source).is_dir() or not isinstance(problem, str):
+        return source
+    place = folder.path / PROBLEM / Path(source).name
+    for name, data in folder.get_artifact(problem).items():
+        target = place / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return str(place)
 
 
 def _check_evaluator(path: Path, book: Book, prepared: Prepared, *, new_pool: bool) -> None:
@@ -228,7 +253,8 @@ def config_json(prepared: Prepared) -> JsonObject:
         "settings": settings,
         "versions": dict(versions()),
     }
-    for key, value in (("scale", info.scale), ("floor", info.floor)):
+    problem = None if prepared.problem is None else prepared.problem.hash
+    for key, value in (("scale", info.scale), ("floor", info.floor), ("problem", problem)):
         if value is not None:
             config[key] = value
     return config

@@ -164,14 +164,15 @@ class _Run:
             clock=surroundings.timer,
             interrupted=surroundings.interrupted,
         )
-        self._root = attempts.task.root()
-        self._current = 0
+        self._root = self._first_root()
         self._trees = [
             tree for tree in book.folder.trees() if tree.evaluator == self._info.evaluator
         ]
 
     def play(self) -> None:
         book, state = self._book, self._book.state
+        # A kill may have come between the record of the best attempt and its folder.
+        self._write_best()
         book.folder.write_policy(*_policy_file(self._plan.spec), deploy=not state.rounds)
         spec = self._plan.spec
         first = self._first_round()
@@ -196,6 +197,13 @@ class _Run:
         ]
         return 1 + max(other, default=0)
 
+    def _first_root(self) -> Artifact:
+        """The initial artifact; that of the pool's first round, once there is one."""
+        known = self._book.state.rounds.get(self._first_round())
+        if known is None or known.started.root is None:
+            return self._task.root()
+        return self._book.artifact(known.started.root)
+
     def _deployed(self, number: int, spec: PolicySpec) -> PolicySpec:
         known = self._book.state.rounds.get(number)
         if known is None or known.selection is None:
@@ -210,7 +218,6 @@ class _Run:
 
     def _roll_out(self, number: int, spec: PolicySpec) -> None:
         settings, book = self._settings, self._book
-        self._current = number
         artifact = self._start_artifact(number)
         if number not in book.state.rounds:
             book.emit(
@@ -274,8 +281,9 @@ class _Run:
 
     def _after_attempt(self, event: log.AttemptFinished, attempt: Attempt) -> None:
         state = self._book.state
-        if state.best is event and attempt.artifact is not None:
-            self._book.folder.write_best(attempt.artifact.files, self._root.files)
+        best = state.best
+        if best is not None and (best.round, best.node) == (event.round, event.node):
+            self._write_best()
         self._around.notify(
             AttemptDone(
                 round=event.round,
@@ -287,6 +295,12 @@ class _Run:
                 reused=event.reused,
             )
         )
+
+    def _write_best(self) -> None:
+        best = self._book.state.best
+        if best is not None and best.artifact is not None:
+            files = self._book.artifact(best.artifact).files
+            self._book.folder.write_best(files, self._root.files)
 
     def _finish(self, number: int, spec: PolicySpec, world: OnlineWorld, rollout: Rollout) -> None:
         book = self._book

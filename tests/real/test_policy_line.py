@@ -1,6 +1,7 @@
 """The policy line through the command line: search, resume, compare, dream, replay, show."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -213,6 +214,39 @@ def test_show_looks_at_a_run_from_every_side() -> None:
     assert all("<svg" in Path(name).read_text() for name in ("curve.svg", "tree.svg"))
     trees = daydream("show", "r", "--json").json["trees"]
     assert [len(tree["nodes"]) for tree in trees] == [49, 17]
+
+
+def test_the_best_artifact_and_its_difference_lie_in_the_run_folder() -> None:
+    daydream("run", "branch-world", "--out", "r", "--max-calls", "13")
+    assert json.loads(Path("r/best/artifact.json").read_text()) == {"branch": 1, "depth": 2}
+    shutil.rmtree("r/best")
+    daydream("resume", "r")
+    assert json.loads(Path("r/best/artifact.json").read_text()) == {"branch": 3, "depth": 4}
+    assert '+{"branch":3,"depth":4}' in Path("r/best/diff.patch").read_text()
+    summary = json.loads(Path("r/summary.json").read_text())
+    assert [r["deployed"] for r in summary["rounds"]] == ["adaptive-w4-d4-p3-g0.02"] * 2
+
+
+def test_a_folder_that_is_gone_is_laid_out_again_from_the_run() -> None:
+    daydream("init", "mine")
+    daydream("run", "mine", "--out", "r", "--max-calls", "3")
+    shutil.rmtree("mine")
+    done = daydream("resume", "r", "--rounds", "1", "--json").json
+    assert (done["calls"], done["stopped"]) == (16, None)
+
+
+def test_a_changed_evaluator_is_refused_until_a_new_pool_is_asked_for() -> None:
+    daydream("init", "mine")
+    daydream("run", "mine", "--out", "r", "--rounds", "1")
+    evaluator = Path("mine/evaluator.py")
+    evaluator.write_text(evaluator.read_text().replace(": distance,", ": 2 * distance,"))
+    refused = daydream("resume", "r", "--rounds", "2", code=1)
+    assert "--new-pool" in refused.err
+    done = daydream("resume", "r", "--rounds", "1", "--new-pool", "--json").json
+    assert [r["round"] for r in done["rounds"]] == [1, 2]
+    assert done["best"] > 0.6
+    found = daydream("replay", "r", "--policy", "parallel_refine-w4-d4", "--json").json
+    assert [world["tree"] for world in found["worlds"]] == [2]
 
 
 def test_paired_seeds_report_means_intervals_and_wins_and_go_on_where_they_stopped() -> None:

@@ -36,6 +36,7 @@ from daydream.tasks.problem_files import (
     find_program,
     find_statement,
     linked_listing,
+    snapshot,
 )
 from daydream.tree import Status
 
@@ -80,6 +81,10 @@ class FolderTask(msgspec.Struct, frozen=True):
     def layers(self) -> tuple[str, ...]:
         """The isolation in force, for the screen and for every result."""
         return self.sandbox.layers
+
+    def problem(self) -> dict[str, bytes] | None:
+        """Return the files of the whole folder, to be kept with a run; None if it is too large."""
+        return snapshot(self.folder, self.evaluator.linked)
 
     def root(self) -> Artifact:
         """Return the initial program."""

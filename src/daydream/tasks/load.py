@@ -1,5 +1,6 @@
 """Tasks by name: ``NAME[:key=value,...]``, an alias, or the path of a folder."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +32,18 @@ def load_task(name: str) -> Task:
             )
         args[key] = value
     return cast("TaskFactory", factory)(args)
+
+
+def problem_of(task: Task) -> Mapping[str, bytes] | None:
+    """Return the files of the folder that ``task`` was made of, to keep them with a run.
+
+    None for a task that comes with a package, and for a folder that is too large to keep.
+    """
+    if not task.info.folder:
+        return None
+    from daydream.tasks.folder import FolderTask
+
+    return task.problem() if isinstance(task, FolderTask) else None
 
 
 def is_path(name: str) -> bool:

@@ -213,6 +213,23 @@ def _read_home(home: Path, settings: FolderSettings, linked: Sequence[str]) -> d
         ) from None
 
 
+def snapshot(folder: Path, linked: Sequence[str]) -> dict[str, bytes] | None:
+    """Return every file of a problem folder but what is linked, installed or left by tools.
+
+    None where that is too much to keep with a run.
+    """
+
+    def skip(name: str) -> bool:
+        return name in OUTPUTS or name in linked or _is_environment(folder / name)
+
+    try:
+        return read_files(
+            folder, max_files=MAX_EVALUATOR_FILES, max_bytes=MAX_EVALUATOR_BYTES, skip=skip
+        )
+    except Unreadable:
+        return None
+
+
 def _protected(
     files: Mapping[str, bytes], evaluator: str, settings: FolderSettings
 ) -> tuple[str, ...]:
