@@ -66,7 +66,8 @@ def plain(value: object, depth: int = DEPTH) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value) if abs(value) < 1 << 63 else f"integer of {value.bit_length()} bits"
+        fits = abs(value) < 1 << 63
+        return int(value) if fits else {"type": "int", "bits": value.bit_length()}
     if isinstance(value, float):
         return float(value)
     if isinstance(value, bytes):
@@ -74,7 +75,7 @@ def plain(value: object, depth: int = DEPTH) -> object:
     if isinstance(value, str):
         return value[:TEXT].encode("utf-8", "replace").decode("utf-8")
     if depth == 0:
-        return short(value)
+        return described(value)
     if isinstance(value, dict):
         pairs = list(value.items())[:ITEMS]
         return {str(key)[:200]: plain(item, depth - 1) for key, item in pairs}
@@ -90,16 +91,22 @@ def _scalar(value: object, depth: int) -> object:
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", None) == 0:
         return plain(item(), depth - 1)
-    return short(value)
+    return described(value)
 
 
 def _ratio(value: object) -> object:
     top, bottom = getattr(value, "numerator", None), getattr(value, "denominator", None)
-    return top / bottom if isinstance(top, int) and isinstance(bottom, int) else short(value)
+    return top / bottom if isinstance(top, int) and isinstance(bottom, int) else described(value)
+
+
+def described(value: object) -> object:
+    """Return the description of a value that JSON cannot hold; no text, which might be meant."""
+    kind, _, text = short(value).partition(": ")
+    return {"type": kind, "value": text}
 
 
 def short(value: object) -> str:
-    """Return a description of a value that JSON cannot hold."""
+    """Return a value in words, for messages."""
     text = str(value)[:500].encode("utf-8", "replace").decode("utf-8")
     return f"{type(value).__name__}: {text}"
 
@@ -234,10 +241,10 @@ def run(request: Request) -> Answer:
     except Refused as error:
         return {"ok": False, "kind": error.kind, "message": str(error), "traceback": ""}
     except BaseException as error:  # noqa: BLE001 - the evaluator may raise anything
-        return {"ok": False, "kind": type(error).__name__, **_described(error)}
+        return {"ok": False, "kind": type(error).__name__, **_words(error)}
 
 
-def _described(error: BaseException) -> Answer:
+def _words(error: BaseException) -> Answer:
     """Return the words of ``error``, whose own methods may raise as well."""
     try:
         trace = error.__traceback__
