@@ -155,7 +155,7 @@ class _Search:
             walls = np.minimum(np.minimum(x, 1 - x), np.minimum(y, 1 - y))
             room = np.minimum(room.min(axis=1), walls)
             hole = int(room.argmax())
-            xs[i], ys[i], radii[i] = x[hole], y[hole], max(float(room[hole]), 0.005)
+            xs[i], ys[i], radii[i] = x[hole], y[hole], room[hole]
         return Layout(xs, ys, radii)
 
 
@@ -163,5 +163,5 @@ def _inside(
     points: Array,
 ) -> Array:
     """Fold ``points`` back at the walls, so that two of them never meet in a corner."""
-    folded = np.abs(points)
-    return np.clip(1.0 - np.abs(1.0 - folded), 0.005, 0.995)
+    folded: Array = 1.0 - np.abs(1.0 - np.abs(points))
+    return folded

@@ -29,6 +29,8 @@ sum of radii is then at most about this far below its local optimum."""
 STEPS: Final = 150
 LOCAL: Final = 0.02
 """Complementarity below which the end of a solve can be foretold."""
+LEAST: Final = 0.005
+"""Least radius, and least distance from a wall, of a circle at the start of a solve."""
 REGULAR: Final = 1e-9
 """Added to the diagonal: a loose circle has nothing else to hold it at the end."""
 
@@ -58,6 +60,10 @@ class Settled(NamedTuple):
     gap: float
     """Complementarity at the end; at most ``GAP`` at a local optimum."""
     iterations: int
+    pair_forces: Array
+    """What each pair presses with, n x n: zero for a pair that does not touch."""
+    wall_forces: Array
+    """The same for each wall and circle, 5 x n, the last row for radii of zero."""
 
 
 class _Rules(NamedTuple):
@@ -78,16 +84,18 @@ def layout_of(circles: list[Circle]) -> Layout:
 
 
 def loosen(layout: Layout, share: float = 0.9) -> Layout:
-    """Return ``layout`` with radii cut until every rule has slack, then to ``share`` of that.
+    """Return ``layout`` with radii cut until no rule is broken, then to ``share`` of that.
 
-    A radius stays positive unless two centres coincide or a centre is not inside the square.
+    Centres at a wall move ``LEAST`` inwards and radii below ``LEAST`` grow to it first, so the
+    result is strictly feasible for a ``share`` below 1 unless two centres coincide.
     """
-    xs, ys, radii = layout
-    radii = np.minimum(radii, np.minimum(np.minimum(xs, 1 - xs), np.minimum(ys, 1 - ys)))
+    xs, ys = np.clip(layout.xs, LEAST, 1 - LEAST), np.clip(layout.ys, LEAST, 1 - LEAST)
+    walls = np.minimum(np.minimum(xs, 1 - xs), np.minimum(ys, 1 - ys))
+    radii = np.minimum(np.maximum(layout.radii, LEAST), walls)
     distance = np.hypot(xs[:, None] - xs, ys[:, None] - ys)
     np.fill_diagonal(distance, np.inf)
-    reach = np.maximum(radii[:, None] + radii, np.finfo(np.float64).tiny)
-    return Layout(xs, ys, radii * np.minimum(1.0, (distance / reach).min(axis=1)) * share)
+    fit = (distance / (radii[:, None] + radii)).min(axis=1)
+    return Layout(xs, ys, radii * np.minimum(1.0, fit) * share)
 
 
 def settle(
@@ -109,24 +117,41 @@ def settle(
     for iteration in range(steps):
         step = _newton(rules, pair_forces, wall_forces, weight)
         if step is None:
-            return Settled(layout, gap, iteration) if gap < LOCAL else None
+            return (
+                Settled(layout, gap, iteration, pair_forces, wall_forces) if gap < LOCAL else None
+            )
         primal, dual = _lengths(rules, pair_forces, wall_forces, step, stride)
         z = np.concatenate(layout) + primal * step.move
         ahead = Layout(z[:n], z[n : 2 * n], z[2 * n :])
         rules = _rules(ahead)
         if not _interior(rules):
             # Rounding has eaten the last slack: the layout before is as good as it gets.
-            return Settled(layout, gap, iteration)
+            return Settled(layout, gap, iteration, pair_forces, wall_forces)
         layout = ahead
         pair_forces = pair_forces + dual * step.pair_forces
         wall_forces = wall_forces + dual * step.wall_forces
         gap = float(0.5 * ((pair_forces * rules.pairs).sum()) + (wall_forces * rules.walls).sum())
         if gap < GAP or (gap < LOCAL and layout.value + 2 * gap < beat + 1e-9):
-            return Settled(layout, gap, iteration + 1)
+            return Settled(layout, gap, iteration + 1, pair_forces, wall_forces)
         swift = min(primal, dual) > 0.9
         weight = (0.01 if swift else 0.1) * gap / (n * (n - 1) / 2 + 5 * n)
         stride = 0.998 if swift else 0.98
-    return Settled(layout, gap, steps)
+    return Settled(layout, gap, steps, pair_forces, wall_forces)
+
+
+def leap(settled: Settled) -> Layout | None:
+    """Return where a full Newton step from ``settled`` leads, whatever rules it breaks.
+
+    Close to a local optimum the step lands on it, with an error that is the square of the distance;
+    further away circles overlap. None when the linear algebra breaks down.
+    """
+    n = len(settled.layout.xs)
+    rules = _rules(settled.layout)
+    step = _newton(rules, settled.pair_forces, settled.wall_forces, 0.0)
+    if step is None:
+        return None
+    z = np.concatenate(settled.layout) + step.move
+    return Layout(z[:n], z[n : 2 * n], z[2 * n :])
 
 
 def _rules(layout: Layout) -> _Rules:
