@@ -100,16 +100,16 @@ def _slug(name: str) -> str:
 
 
 def _one(asked: Comparing, surroundings: Surroundings, *, as_json: bool) -> TaskComparison:
-    quiet = len(asked.seeds) > 1
-    state = {"arm": ""}
-    with Progress(as_json=False, label=Path(asked.source).name, quiet=quiet or as_json) as progress:
+    many = len(asked.seeds) > 1
+    name = Path(asked.source).name
+    with Progress(quiet=many or as_json, chatty=False) as progress:
         began = time.monotonic()
 
         def on_arm(seed: int, arm: str) -> None:
-            state["arm"] = arm
-            if quiet and not as_json and arm == "fixed":
+            progress.relabel(f"{name} {arm}")
+            if many and not as_json and arm == "fixed":
                 done = asked.seeds.index(seed)
-                progress.note(f"seed {seed} ({done} of {len(asked.seeds)} done)", began, done)
+                progress.note(f"{name} seed {seed}, {done} of {len(asked.seeds)} done", began, done)
 
         return compare_task(
             asked, msgspec.structs.replace(surroundings, notify=progress.notify), on_arm

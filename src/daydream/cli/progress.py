@@ -32,6 +32,7 @@ class Progress:
         as_json: bool = False,
         label: str = "",
         quiet: bool = False,
+        chatty: bool = True,
         measure: Callable[[float], float] = lambda score: score,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -41,6 +42,7 @@ class Progress:
         self._timer = timer
         self._console: Console = output.err()
         self._quiet = quiet
+        self._chatty = chatty
         live = self._console.is_terminal and not as_json and not quiet
         self._live = (
             Live(console=self._console, refresh_per_second=8, transient=True) if live else None
@@ -70,14 +72,20 @@ class Progress:
             case RoundBegan():
                 self._began = notice
                 self._start, self._calls, self._failed = self._timer(), 0, 0
-                self._line(f"round {notice.round} of {notice.rounds}: {notice.policy}")
+                if self._chatty:
+                    self._line(f"round {notice.round} of {notice.rounds}: {notice.policy}")
             case AttemptDone():
                 self._calls += 1
                 self._failed += notice.status is not Status.OK
                 self._update(notice)
             case Selected():
-                changed = "next" if notice.selection.changed else "keeps"
-                self._line(f"round {notice.round} done; {changed}: {notice.deployed.spec.name}")
+                if self._chatty:
+                    name = notice.deployed.spec.name
+                    self._line(f"round {notice.round} done; next policy: {name}")
+
+    def relabel(self, label: str) -> None:
+        """Show ``label`` in front from now on."""
+        self._label = label
 
     def note(self, text: str, began: float, done: int) -> None:
         """Tell how a long series goes, at most every few seconds."""
@@ -85,7 +93,7 @@ class Progress:
         if done and now - self._shown < PLAIN_EVERY_S:
             return
         self._shown = now
-        self._line(f"{text}, {output.seconds(now - began)} so far")
+        self._console.print(Text(f"{text}, {output.seconds(now - began)} so far", style="dim"))
 
     def _update(self, notice: AttemptDone) -> None:
         now = self._timer()
