@@ -431,3 +431,9 @@ def test_the_bold_line_is_the_median_with_missing_values_worst(
     low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
     expected = None if low == float("-inf") else sign * (low + high) / 2
     assert middle_curve(curves, goal).after(calls) == expected
+
+
+def test_the_final_value_of_a_run_curve_is_written_out_in_full() -> None:
+    svg = curve_svg("run", [(1, 0.04094041346), (9, 0.04095701541)], "score", "max")
+    texts = [text.text for text in of_kind(parsed(svg), "text")]
+    assert "0.0409570154 best" in texts

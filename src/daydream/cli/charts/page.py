@@ -198,7 +198,7 @@ def _page_rules() -> str:
         "th,td{padding:4px 10px 4px 0;border-bottom:1px solid;text-align:right;"
         "vertical-align:top}"
         "th:first-child{text-align:left;min-width:9.5em;font-weight:500;overflow-wrap:anywhere}"
-        "thead th{font-weight:500;vertical-align:bottom}"
+        "section th:first-child{min-width:5.5em}thead th{font-weight:500;vertical-align:bottom}"
         "thead .text{text-align:left}td.text{text-align:left;min-width:14em;overflow-wrap:anywhere}"
         "details{margin:0 0 12px}summary{cursor:pointer}"
         "figure,section,tr{break-inside:avoid}h2,caption{break-after:avoid}"

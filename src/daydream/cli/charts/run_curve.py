@@ -61,8 +61,9 @@ def curve_svg(
     top += 8
     near, far = _sorted_records([value for _, value in kept], records)
     values = [value for _, value in kept] + [value for _, value in near]
-    texts = [f"{number(value, 9)} {who}" for who, value in near]
-    gutter = min(270.0, max([text_width(text, 11) for text in texts] + [90.0]) + 24)
+    notes = [(value, f"{number(value, 9)} {who}", "record") for who, value in near]
+    notes += [(value, f"{number(value, 9)} best", "dream") for _, value in kept[-1:]]
+    gutter = min(270.0, max((text_width(text, 11) for _, text, _ in notes), default=0.0) + 24)
     frame = make_frame(values, end, top=top, size=(_WIDTH, _PLOT), gutter=gutter)
     parts = [head, frame.axes]
     if kept:
@@ -70,7 +71,7 @@ def curve_svg(
         parts.append(marker(frame.x.at(end), frame.y.at(kept[-1][1]), "dream"))
     else:
         parts.append(label(frame.x.start + 12, top + _PLOT / 2, absent))
-    parts += _record_lines(near, run, frame, gutter)
+    parts += _notes(notes, frame, gutter)
     height = top + _PLOT + FOOT
     for who, value in far:
         height += 16
@@ -93,12 +94,8 @@ def _sorted_records(values: Sequence[float], records: Records) -> tuple[Records,
     return near, [record for record in records if record not in near]
 
 
-def _record_lines(near: Records, run: Curve, frame: Frame, gutter: float) -> list[Markup]:
-    """Return record lines and, in the gutter, their names and the run's final value."""
-    notes = [(value, f"{number(value, 9)} {who}", "record") for who, value in near]
-    if run.points:
-        final = run.points[-1][1]
-        notes.append((final, f"{number(final, 9)} best", "dream"))
+def _notes(notes: Sequence[tuple[float, str, str]], frame: Frame, gutter: float) -> list[Markup]:
+    """Return the record lines and, in the gutter, the texts of all (value, text, role)."""
     placed = spread([frame.y.at(note[0]) for note in notes], 15, frame.y.end, frame.y.start)
     parts: list[Markup] = []
     for (value, text, role), y in zip(notes, placed, strict=True):
