@@ -7,7 +7,7 @@ CODE := src tests tools benchmarks examples
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-run setup-dev run test check lint bench docs pins clean
+.PHONY: help setup-run setup-dev setup-bench run test check lint bench docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ setup-run:
 
 setup-dev:
 	@tools/setup.sh $(VENV) dev
+
+setup-bench: setup-dev
+	@tools/setup.sh $(VENV) bench
 
 run: setup-run ## Search circle-packing n=26 for two rounds, offline, in under three minutes
 	$(BIN)/daydream run circle-packing:n=26 --rounds 2 --agent local_search
@@ -35,8 +38,8 @@ lint: setup-dev ## Everything in check but the tests
 check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
 	$(BIN)/python -m pytest --slow --hypothesis-profile=ci
 
-bench: setup-dev ## Measure replay and write benchmarks/results
-	$(BIN)/python benchmarks/replay.py
+bench: setup-bench ## Measure replay beside its peers into benchmarks/results
+	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json
 
 docs: setup-dev ## Regenerate the generated parts of docs/ and README.md
 	$(BIN)/python -m tools.docs

@@ -77,26 +77,49 @@ class PolicyLine(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """Replay of one size of world."""
+    """Replay of one world."""
 
     nodes: int
+    limit: int
     reveals_per_cpu_s: float
     peak_mb: float
-    limit: int | None = None
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """The closed form on one size of world."""
+    """The closed form on one world."""
 
     nodes: int
+    limit: int
     pairs_per_s: float
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """Reading one history file."""
+
+    nodes: int
+    seconds: float
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Another package on the same world, and this one at the peer's batch size."""
+
+    name: str
+    version: str = ""
+    nodes: int = 0
+    limit: int = 0
+    reveals_per_cpu_s: float = 0.0
+    daydream_reveals_per_cpu_s: float = 0.0
+    times: float = 0.0
 
 
 class Replays(msgspec.Struct, frozen=True):
     """benchmarks/results/replay.json."""
 
-    replay: tuple[Replayed, ...] = ()
+    replay: tuple[Replayed, ...]
+    replay_adaptive: tuple[Replayed, ...] = ()
     closed_form: tuple[Closed, ...] = ()
+    load: tuple[Loaded, ...] = ()
+    peers: tuple[Peer, ...] = ()
 
 
 def table(columns: Sequence[str], rows: Rows) -> str:
@@ -125,8 +148,9 @@ def figures(results: Path) -> str:
         if line.margin:
             parts += [_titled("Recovery from a policy that is too narrow", *_margin(line.margin))]
     if replays is not None:
-        parts += [_titled("Replay", *_replay(replays.replay))]
-        parts += [_titled("Closed form", *_closed(replays.closed_form))]
+        parts += [_titled("Replay, per CPU second of one core", *_replay(replays))]
+        if measured := [peer for peer in replays.peers if peer.version]:
+            parts += [_titled("The same world and policy in other packages", *_peers(measured))]
     return "\n".join(parts)
 
 
@@ -199,22 +223,49 @@ def _margin(found: Mapping[str, Sequence[Round]]) -> tuple[Sequence[str], Rows]:
     return ("five rounds from `parallel_refine-w1-d1`", "calls", "best so far", "off record"), rows
 
 
-def _replay(found: Sequence[Replayed]) -> tuple[Sequence[str], Rows]:
+def _replay(found: Replays) -> tuple[Sequence[str], Rows]:
+    adaptive = {(one.nodes, one.limit): one for one in found.replay_adaptive}
+    closed = {(one.nodes, one.limit): one for one in found.closed_form}
+    load = {one.nodes: one for one in found.load}
+    rows = []
+    for one in found.replay:
+        key = (one.nodes, one.limit)
+        rows.append(
+            (
+                f"{one.nodes:,}",
+                str(one.limit),
+                f"{one.reveals_per_cpu_s:,.0f}",
+                f"{adaptive[key].reveals_per_cpu_s:,.0f}" if key in adaptive else "",
+                f"{closed[key].pairs_per_s:,.0f}" if key in closed else "",
+                f"{one.peak_mb:.0f} MB",
+                f"{load[one.nodes].seconds:.2f} s" if one.nodes in load else "",
+            )
+        )
+    columns = (
+        "nodes",
+        "limit",
+        "revealed nodes, `parallel_refine`",
+        "revealed nodes, `adaptive`",
+        "(spec, world) pairs in closed form",
+        "peak memory",
+        "load",
+    )
+    return columns, rows
+
+
+def _peers(found: Sequence[Peer]) -> tuple[Sequence[str], Rows]:
     rows = [
         (
+            f"{one.name} {one.version}",
             f"{one.nodes:,}",
-            "" if one.limit is None else str(one.limit),
+            str(one.limit),
             f"{one.reveals_per_cpu_s:,.0f}",
-            f"{one.peak_mb:.0f}",
+            f"{one.daydream_reveals_per_cpu_s:,.0f}",
+            f"{one.times:,.0f}",
         )
         for one in found
     ]
-    return ("nodes", "limit", "revealed nodes per CPU second", "peak MB"), rows
-
-
-def _closed(found: Sequence[Closed]) -> tuple[Sequence[str], Rows]:
-    rows = [(f"{one.nodes:,}", f"{one.pairs_per_s:,.0f}") for one in found]
-    return ("nodes", "(spec, world) pairs per second"), rows
+    return ("package", "nodes", "batch", "its reveals per CPU second", "ours", "times"), rows
 
 
 def _contest(one: Summary) -> str:

@@ -24,6 +24,9 @@ install -e '.[tasks]'
 frozen | grep -vxF -f "$work/build" >"$work/run"
 install -e '.[dev]'
 frozen | grep -vxF -f "$work/build" | grep -vxF -f "$work/run" >"$work/dev"
+cat "$work/build" "$work/run" "$work/dev" >"$work/before"
+install -e '.[bench]'
+frozen | grep -vxF -f "$work/before" >"$work/bench"
 
 {
     echo "# What builds the package. Made by \`make pins\`."
@@ -38,3 +41,8 @@ frozen | grep -vxF -f "$work/build" | grep -vxF -f "$work/run" >"$work/dev"
     echo "-r run.txt"
     cat "$work/dev"
 } >requirements/dev.txt
+{
+    echo "# The packages that replay is measured against, on top of run.txt. Made by \`make pins\`."
+    echo "-r run.txt"
+    cat "$work/bench"
+} >requirements/bench.txt

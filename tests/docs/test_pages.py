@@ -94,6 +94,7 @@ def test_a_block_without_a_generator_is_an_error() -> None:
 
 def test_figures_come_from_result_files_alone(tmp_path: Path) -> None:
     assert figures(tmp_path) == ""
+    row = {"nodes": 640, "limit": 8, "reveals_per_cpu_s": 1234567.8, "peak_mb": 1.6}
     rounds = [{"cum": 8, "best": 0.5, "policy": "parallel_refine-w1-d1", "calls": 8}]
     (tmp_path / "policy_line.json").write_text(
         json.dumps(
@@ -107,12 +108,25 @@ def test_figures_come_from_result_files_alone(tmp_path: Path) -> None:
         )
     )
     (tmp_path / "replay.json").write_text(
-        json.dumps({"replay": [{"nodes": 640, "reveals_per_cpu_s": 1234567.8, "peak_mb": 1.6}]})
+        json.dumps(
+            {
+                "replay": [row, {**row, "limit": 32}],
+                "replay_adaptive": [{**row, "reveals_per_cpu_s": 7654321.0}],
+                "load": [{"nodes": 640, "seconds": 0.125}],
+                "peers": [
+                    {"name": "absent", "skipped": "absent is not installed"},
+                    {**row, "name": "there", "version": "1.2", "times": 99.6},
+                ],
+            }
+        )
     )
     text = figures(tmp_path)
     assert r"| `a\|b` | 8 | 8 | 0.5000 | 0.5000 | `parallel_refine-w1-d1` |" in text
     assert "| `--explore-margin 2` | 8, 8 | 0.5000, 0.5000 | 0, 3 |" in text
-    assert "| 640 |  | 1,234,568 | 2 |" in text
+    assert "| 640 | 8 | 1,234,568 | 7,654,321 |  | 2 MB | 0.12 s |" in text
+    assert "| 640 | 32 | 1,234,568 |  |  | 2 MB | 0.12 s |" in text
+    assert "| there 1.2 | 640 | 8 | 1,234,568 | 0 | 100 |" in text
+    assert "absent" not in text
 
 
 def test_paired_figures_show_means_with_their_intervals(tmp_path: Path) -> None:
