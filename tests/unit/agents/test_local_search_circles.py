@@ -82,15 +82,17 @@ def test_only_the_attempt_seed_moves_an_attempt() -> None:
     assert propose(context, 6) == propose(changed, 6)
 
 
-def test_a_child_is_never_worse_than_the_parent_it_continues() -> None:
-    context = opening(14)
-    scores = []
-    for depth in range(6):
-        proposal = propose(context, 6)
-        scores.append(judge(context, proposal).score)
-        context = below(context, proposal, depth + 1)
-    assert scores == sorted(scores)
-    assert scores[-1] > scores[0]
+def test_a_child_is_never_worse_than_the_parent_it_continues_and_branches_do_gain() -> None:
+    gains = 0
+    for seed in range(3):
+        context, scores = opening(14, seed), []
+        for depth in range(5):
+            proposal = propose(context, 8)
+            scores.append(judge(context, proposal).score)
+            context = below(context, proposal, seed_of(seed, depth))
+        assert scores == sorted(scores)
+        gains += scores[-1] > scores[0]
+    assert gains >= 2
 
 
 def test_a_child_that_finds_nothing_better_is_the_parent_itself() -> None:
