@@ -79,6 +79,18 @@ def test_a_root_that_only_its_children_name_is_the_root(tmp_path: Path) -> None:
     [tree] = imported(tmp_path, {"nodes": nodes, "baseline": 0.25}).trees
     assert shape(tree)[0] == (None, -1, 0, "ok", 0.25)
     assert [node.parent for node in tree.nodes] == [None, 0, 0]
+    [note] = imported(tmp_path, nodes).notes
+    assert "no node is the root" in note
+
+
+def test_children_that_stand_before_their_parent_keep_their_order(tmp_path: Path) -> None:
+    nodes = [{"id": i, "parent": 3, "score": i} for i in (7, 5, 6)]
+    nodes += [{"id": 3, "parent": 0, "score": 3}, {"id": 0, "parent": -1, "score": 0}]
+    result = imported(tmp_path, nodes)
+    assert [node.score for node in result.trees[0].nodes] == [0, 3, 7, 5, 6]
+    assert result.notes == (
+        f"{tmp_path / '001.json'}: 3 nodes stood before their parents and were moved behind them",
+    )
 
 
 def test_a_single_first_attempt_that_says_its_depth_is_no_root(tmp_path: Path) -> None:

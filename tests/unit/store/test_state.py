@@ -52,6 +52,14 @@ def test_an_attempt_lost_to_a_kill_is_counted_once_and_its_usage_is_kept_as_lost
     assert state.usage == Usage(requests=3, input_tokens=130)
 
 
+def test_what_is_in_flight_is_lost_as_soon_as_the_run_is_taken_up_again() -> None:
+    flying: list[AnyEvent] = [*BEGUN, dispatched(1), dispatched(1, 1), spent(5, batch=1)]
+    assert fold(flying).lost == 0
+    state = fold([*flying, RunResumed()])
+    assert (state.calls, state.lost, state.lost_usage.input_tokens) == (0, 2, 5)
+    assert state.rounds[1].pending == {}
+
+
 def test_a_dispatch_repeated_without_a_resume_record_is_lost_too() -> None:
     state = fold([*BEGUN, dispatched(1), spent(10, batch=1), dispatched(1), finished(1)])
     assert (state.calls, state.lost, state.lost_usage.input_tokens) == (1, 1, 10)
@@ -102,6 +110,8 @@ def test_the_root_is_no_call_and_its_verdict_is_reused() -> None:
     assert state.best is None
     assert state.verdicts == {"r": root}
     assert state.rounds[1].root is root
+    crashed = RootEvaluated(round=1, artifact="r", status=Status.ERROR, score=0.0)
+    assert fold([*BEGUN, crashed]).verdicts == {}
 
 
 def test_the_best_is_the_earliest_in_the_tree_whatever_finished_first() -> None:
