@@ -1,5 +1,6 @@
 """Artifacts of known worth for the built-in tasks: golds scored by other means, near misses."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
@@ -130,9 +131,35 @@ def _circle_packing() -> Known:
     return golds, refused
 
 
+def _sum_diff() -> Known:
+    def gamma(values: list[int]) -> float:
+        sums = {a + b for a in values for b in values}
+        differences = {a - b for a in values for b in values}
+        return math.log(len(sums) / len(values)) / math.log(len(differences) / len(values))
+
+    conway = [0, 2, 3, 4, 7, 11, 12, 14]
+    sets = [conway, [-64, 64], [1, 2, 4, 8, 16, 32], list(range(-12, 12))]
+    assert round(gamma(conway), 7) == 1.0344212
+    refused: list[JsonValue] = [
+        {"set": [5]},
+        {"set": [0, 1, 1]},
+        {"set": [0, 1.0, 3]},
+        {"set": [False, True, 3]},
+        {"set": [0, 65]},
+        {"set": [0, "1"]},
+        {"set": list(range(25))},
+        {"set": {"0": 1}},
+        {"set": [[0, 1], 2]},
+        {"gamma": 1.2},
+    ]
+    golds = tuple(Gold(json_artifact({"set": values}), gamma(values)) for values in sets)
+    return golds, tuple(map(json_artifact, refused))
+
+
 KNOWN: Final[Mapping[str, Callable[[], Known]]] = {
     "branch-world": _branch_world,
     "circle-packing": _circle_packing,
     "kernel-layernorm": _kernel_layernorm,
     "lasso": _lasso,
+    "sum-diff": _sum_diff,
 }
