@@ -90,24 +90,25 @@ class ReplayWorld:
         """Reveal one recorded child for each parent in ``batch``, in order, where there is one."""
         record, view, source, pointers = self._record, self._view, self._source, self._next
         first, children = record.first, record.children
-        parents: list[int] = []
         found: list[int] = []
+        empty: set[int] = set()
         for parent in batch:
             origin = source[parent]
             position = pointers[origin]
             if position < first[origin + 1]:
                 pointers[origin] = position + 1
-                parents.append(parent)
                 found.append(children[position])
             else:
                 view.exhaust(parent)
+                empty.add(len(found) + len(empty))
         source += found
+        if empty:
+            batch = [parent for slot, parent in enumerate(batch) if slot not in empty]
         nodes = record.nodes
-        revealed = view.reveal_batch(parents, [nodes[child] for child in found])
+        revealed = view.reveal_batch(batch, [nodes[child] for child in found])
         view.batches += 1
-        return Revealed(
-            revealed, len(batch) - len(revealed), ended=view.attempts == record.reachable
-        )
+        # ``source`` holds the root beside the attempts.
+        return Revealed(revealed, len(empty), len(source) > record.reachable)
 
 
 class WorldScore(msgspec.Struct, frozen=True):

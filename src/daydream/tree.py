@@ -267,6 +267,8 @@ class Frontier(Sequence[int]):
 
         Linear in the batch, in C: this runs before every batch of every replay.
         """
+        if len(batch) == 1:
+            return type(batch[0]) is int and batch[0] in self
         if not set(map(type, batch)) <= _INT:
             return False
         picked = set(batch)

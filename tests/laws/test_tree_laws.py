@@ -145,6 +145,17 @@ def test_a_batch_is_accepted_when_it_names_eligible_ids_each_once_but_the_root(
     assert world.view().frontier.accepts(batch) is fine  # type: ignore[arg-type]
 
 
+def test_in_a_tree_that_branches_anywhere_every_revealed_id_is_legal_and_no_other() -> None:
+    world = ReplayWorld(Record(table_tree([[0.1, 0.2], [0.3]]), "any"))
+    world.advance([ROOT, ROOT])
+    frontier = world.view().frontier
+    assert frontier.accepts([ROOT, 2, 1, ROOT])
+    assert frontier.accepts([2])
+    for beyond in (3, -1):
+        assert not frontier.accepts([beyond])
+        assert not frontier.accepts([1, beyond])
+
+
 @given(st.lists(trees("chain", max_attempts=6), min_size=2, max_size=4), st.booleans())
 def test_a_pool_of_several_tasks_or_evaluators_is_refused(
     members: list[Tree], evaluators: bool

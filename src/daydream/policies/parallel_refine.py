@@ -41,10 +41,10 @@ class RefineLoop:
         queue += self.going_on(nodes[self._seen :])
         self._seen = len(nodes)
         missing = self._width - view.branches
-        batch = [ROOT] * min(missing, limit) if missing > 0 and not nodes[ROOT].exhausted else []
-        picked = queue[cursor : cursor + limit - len(batch)]
+        opening = min(missing, limit) if missing > 0 and not nodes[ROOT].exhausted else 0
+        picked = queue[cursor : cursor + limit - opening]
         self._cursor = cursor + len(picked)
-        return batch + picked
+        return [ROOT] * opening + picked if opening else picked
 
     def going_on(self, nodes: Sequence[VisibleNode]) -> list[int]:
         """Return the ids among these new leaves whose branches go on."""
