@@ -31,6 +31,7 @@ from daydream.sandbox.workspace import Unreadable, read_files, workspace, write_
 from daydream.store.events import Usage
 from daydream.tasks.base import Artifact, TaskInfo, to_measure
 from daydream.tasks.folder_settings import memory_mb
+from daydream.tasks.verdict import signal_name
 
 SCHEMA_VERSION: Final = 1
 TIMEOUT_S: Final = 600.0
@@ -106,7 +107,11 @@ class CommandAgent(msgspec.Struct, frozen=True):
             )
         if result.outcome == "memory":
             return f"the command used over {self.limits.memory_mb} MiB of memory and was killed"
-        how = f"exited with status {result.exit}" if result.outcome == "exited" else result.outcome
+        how = f"ended with the outcome {result.outcome}"
+        if result.outcome == "exited":
+            how = f"exited with status {result.exit}"
+        elif result.outcome == "signalled":
+            how = f"was killed by {signal_name(result.signal)}"
         return f"the command {how}{self._hint(files)}{_last_words(result)}"
 
     def _hint(self, files: Mapping[str, bytes]) -> str:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import runpy
 import sys
-import traceback
-from pathlib import Path
 from types import ModuleType
 from typing import Dict, TypedDict  # noqa: UP035 - evaluated by Python 3.8
+
+# A rarely needed module is imported where it is: this starts anew for every evaluation.
+# ruff: noqa: PLC0415
 
 RESULT_FD = 3
 TEXT = 20_000
@@ -176,10 +176,10 @@ def cascade(module: ModuleType, program: str, thresholds: list[float], sign: int
 
 def load(path: str) -> ModuleType:
     """Return the Python file ``path`` as a module under its own name, so that its parts pickle."""
-    name = Path(path).stem
+    name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise Refused("evaluator", f"{Path(path).name} is no Python file")
+        raise Refused("evaluator", f"{os.path.basename(path)} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -194,13 +194,15 @@ def call(request: Request) -> Answer:
         return cascade(module, request["program"], thresholds, request["sign"])
     evaluate = getattr(module, "evaluate", None)
     if not callable(evaluate):
-        name = Path(request["evaluator"]).name
+        name = os.path.basename(request["evaluator"])
         raise Refused("evaluator", f"{name} has no function evaluate(program_path)")
     return answer_of(evaluate(request["program"]))
 
 
 def script(request: Request) -> Answer:
     """Return the answer of an evaluator that runs as a script and leaves two files of results."""
+    import runpy
+
     results = request["results"]
     sys.argv = [request["evaluator"], "--program_path", request["program"]]
     sys.argv += ["--results_dir", results]
@@ -209,8 +211,8 @@ def script(request: Request) -> Answer:
     except SystemExit as error:
         if error.code not in (None, 0):
             raise
-    answer = read(Path(results, "metrics.json"))
-    correct = read(Path(results, "correct.json"))
+    answer = read(os.path.join(results, "metrics.json"))
+    correct = read(os.path.join(results, "correct.json"))
     if answer is None:
         raise Refused("no_score", "the evaluator wrote no metrics.json in its --results_dir")
     if correct is not None:
@@ -220,14 +222,28 @@ def script(request: Request) -> Answer:
     return answer
 
 
-def read(path: Path) -> Answer | None:
+def read(path: str) -> Answer | None:
     """Return the JSON object in ``path``; None where there is no such file."""
-    if not path.exists():
+    if not os.path.exists(path):
         return None
-    value = json.loads(path.read_text(encoding="utf-8"))
+    with open(path, encoding="utf-8") as file:
+        value = json.load(file)
     if not isinstance(value, dict):
-        raise Refused("no_score", f"{path.name} holds no JSON object")
+        raise Refused("no_score", f"{os.path.basename(path)} holds no JSON object")
     return value
+
+
+class StandIns:
+    """Finds the stand-ins for other tools' packages, when nothing else finds a real one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """Return the spec of a stand-in; None for any other module."""
+        if name.partition(".")[0] not in ("openevolve", "shinka", "skydiscover"):
+            return None
+        return load(self._path).find(name)
 
 
 def run(request: Request) -> Answer:
@@ -235,7 +251,7 @@ def run(request: Request) -> Answer:
     try:
         os.chdir(request["folder"])
         sys.path.insert(0, request["folder"])
-        load(request["standins"]).install()
+        sys.meta_path.append(StandIns(request["standins"]))  # type: ignore[arg-type]
         found = script(request) if request["style"] == "script" else call(request)
         return {"ok": True, "answer": plain(found)}
     except Refused as error:
@@ -247,6 +263,8 @@ def run(request: Request) -> Answer:
 def _words(error: BaseException) -> Answer:
     """Return the words of ``error``, whose own methods may raise as well."""
     try:
+        import traceback
+
         trace = error.__traceback__
         # The frames of this driver and of the import machinery tell the user nothing.
         while trace and trace.tb_next and _ours(trace.tb_frame.f_code.co_filename):
@@ -258,7 +276,7 @@ def _words(error: BaseException) -> Answer:
 
 
 def _ours(path: str) -> bool:
-    return path == __file__ or path.startswith("<frozen ") or path == runpy.__file__
+    return path == __file__ or path.startswith("<frozen ")
 
 
 def main() -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Callable, Dict, List, Optional, Tuple  # noqa: UP035 - evaluated by Python 3.8
@@ -125,22 +126,28 @@ def save_json_results(
     folder.joinpath("metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
 
 
-def install() -> None:
-    """Make the stand-ins importable where the real package is not installed."""
-    shinka = {"run_shinka_eval": run_shinka_eval, "save_json_results": save_json_results}
-    result = {"EvaluationResult": EvaluationResult}
-    for name, content in (
-        ("openevolve.evaluation_result", result),
-        ("skydiscover.evaluation.evaluation_result", result),
-        ("shinka.core", shinka),
-    ):
-        parts = name.split(".")
-        if importlib.util.find_spec(parts[0]) is not None:
-            continue
-        for length in range(1, len(parts) + 1):
-            module = ModuleType(".".join(parts[:length]))
-            vars(module)["__path__"] = []
-            if length > 1:
-                setattr(sys.modules[".".join(parts[: length - 1])], parts[length - 1], module)
-            sys.modules[module.__name__] = module
-        vars(module).update(content)
+class _Loader(Loader):
+    """Makes an empty module, or one with names of ours."""
+
+    def __init__(self, content: dict[str, object]) -> None:
+        self._content = content
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill the new module."""
+        vars(module).update(self._content)
+
+
+MODULES: dict[str, dict[str, object]] = {
+    "openevolve.evaluation_result": {"EvaluationResult": EvaluationResult},
+    "skydiscover.evaluation.evaluation_result": {"EvaluationResult": EvaluationResult},
+    "shinka.core": {"run_shinka_eval": run_shinka_eval, "save_json_results": save_json_results},
+}
+"""What there is: module to names."""
+
+
+def find(name: str) -> ModuleSpec | None:
+    """Return the spec of a stand-in or of a package above one; None for anything else."""
+    package = any(module.startswith(f"{name}.") for module in MODULES)
+    if name not in MODULES and not package:
+        return None
+    return ModuleSpec(name, _Loader(MODULES.get(name, {})), is_package=package)

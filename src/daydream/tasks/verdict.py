@@ -79,7 +79,7 @@ def _ended(result: ExecResult, reading: Reading, log: str) -> Evaluation:
         )
     elif kind == "signalled":
         status, kind = Status.ERROR, "crash"
-        message = f"the evaluator was killed by {_signal(result.signal)}"
+        message = f"the evaluator was killed by {signal_name(result.signal)}"
     elif kind == "processes":
         status = Status.ERROR
         message = f"the evaluation ran over {limits.processes} processes and was killed"
@@ -229,7 +229,8 @@ def _after(log: str) -> str:
     return f"; it printed last:\n{log[-TAIL:]}" if log else ""
 
 
-def _signal(number: int | None) -> str:
+def signal_name(number: int | None) -> str:
+    """Return the name of a signal, such as ``SIGSEGV``, or its number in words."""
     try:
         return signal.Signals(number or 0).name
     except ValueError:
