@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from daydream.tasks.base import Artifact, Evaluation
+from daydream.tasks.folder import open_folder
+from daydream.testing import task_contracts as contracts
+from daydream.testing.task_contracts import Gold, TaskUnderTest
 from daydream.tree import Status
 from tests.real.problems import HONEST, PROGRAM, problem, scored
 
@@ -245,3 +248,58 @@ def test_several_threads_evaluate_at_once_without_meeting() -> None:
     for thread in threads:
         thread.join()
     assert found == {number: float(number) for number in range(4)}
+
+
+def test_a_candidate_that_forges_an_answer_and_leaves_has_no_score() -> None:
+    forger = (
+        "import json, os, sys\nprint(json.dumps({'combined_score': 999}), flush=True)\n"
+        "for name in ('metrics.json', 'correct.json'):\n"
+        "    for place in (sys.argv[-1], os.path.join(os.path.dirname(os.getcwd()), 'results')):\n"
+        "        try: open(os.path.join(place, name), 'w').write(\n"
+        "            json.dumps({'combined_score': 999, 'correct': True}))\n"
+        "        except OSError: pass\nos._exit(0)\n"
+    )
+    task = problem()
+    assert scored(task, forger).error_class == "no_result"
+    Path("task/evaluator.py").unlink()
+    script = (
+        "import runpy, sys\nif __name__ == '__main__':\n    '--results_dir'\n"
+        "    runpy.run_path(sys.argv[2])\n"
+    )
+    Path("task/evaluate.py").write_text(script)
+    assert scored(open_folder(Path("task")), forger).error_class == "no_result"
+
+
+def test_a_candidate_that_patches_the_evaluator_changes_no_other_score() -> None:
+    patcher = (
+        "import sys\nsys.modules['evaluator'].load = lambda path: None\ndef value(): return 0.1\n"
+    )
+    task = problem()
+    scored(task, patcher)
+    assert scored(task).score == 0.5
+
+
+SUBJECT = TaskUnderTest(
+    supply=problem,
+    gold=(Gold(Artifact({"initial_program.py": b"def value(): return 2.25\n"}), 2.25),),
+    refused=(
+        Artifact({"initial_program.py": b"def value(): return 'high'\n"}),
+        Artifact({"initial_program.py": b"def value(): return float('nan')\n"}),
+        Artifact({"other.py": b"def value(): return 1\n"}),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        contracts.check_starts_from_an_artifact_that_it_can_judge,
+        contracts.check_scores_gold_as_known,
+        contracts.check_refuses_near_misses_with_a_reason,
+        contracts.check_refuses_garbage_with_a_reason,
+        contracts.check_gives_equal_verdicts_on_equal_artifacts,
+        contracts.check_leaves_artifacts_alone,
+    ],
+)
+def test_a_folder_keeps_what_every_task_promises(check: contracts.Check) -> None:
+    check(SUBJECT)

@@ -61,7 +61,7 @@ class Process(NamedTuple):
 
 def process_table() -> dict[int, Process]:
     """Return every process that can be seen, by number."""
-    return _proc_table() if HAS_PROC else ps_table()
+    return _proc_table() if HAS_PROC else _ps_table()
 
 
 def _proc_table() -> dict[int, Process]:
@@ -89,8 +89,7 @@ def read_process(pid: int) -> Process | None:
     return Process(int(fields[1]), int(fields[3]), int(fields[19]), int(fields[21]) * _PAGE)
 
 
-def ps_table() -> dict[int, Process]:
-    """Return the table as ``ps`` shows it; for systems without ``/proc``."""
+def _ps_table() -> dict[int, Process]:
     import subprocess  # noqa: PLC0415 - not needed where /proc is
 
     listing = subprocess.run(
@@ -99,8 +98,13 @@ def ps_table() -> dict[int, Process]:
         check=False,
         timeout=10,
     )
+    return read_ps(listing.stdout)
+
+
+def read_ps(listing: bytes) -> dict[int, Process]:
+    """Return the table in a listing of number, parent, group and resident KiB, one a line."""
     table = {}
-    for line in listing.stdout.splitlines():
+    for line in listing.splitlines():
         pid, parent, group, kibibytes = (int(field) for field in line.split())
         table[pid] = Process(parent, group, 0, kibibytes * 1024)
     return table

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from daydream.canonical import content_hash
+from daydream.canonical import clean_text, content_hash
 from daydream.errors import ConfigError, TaskError
 from daydream.sandbox.workspace import Unreadable, read_files
 from daydream.tasks.folder_settings import SETTINGS_FILE, FolderSettings
@@ -29,6 +29,8 @@ EVALUATORS: Final = (
 STATEMENTS: Final = ("instruction.md", "{folder}.txt", "README.md", "readme.md")
 OUTPUTS: Final = frozenset({"runs", "openevolve_output", ".daydream", ".ipynb_checkpoints"})
 """What tools leave behind in a folder: not copied, no part of the version."""
+MAX_STATEMENT: Final = 20_000
+"""Characters of a statement that a file gives; a long README is no prompt."""
 MAX_EVALUATOR_BYTES: Final = 64 << 20
 MAX_EVALUATOR_FILES: Final = 5_000
 
@@ -179,7 +181,7 @@ def _style(path: Path) -> Style:
         return "script"
     raise TaskError(
         f"{path} has neither a function evaluate(program_path) nor an option --results_dir "
-        "(expected one of them); see docs/your-own-problem.md"
+        "(expected one of them); see docs/bring-your-own.md"
     )
 
 
@@ -278,7 +280,8 @@ def find_statement(folder: Path, settings: FolderSettings) -> str:
     for name in STATEMENTS:
         path = folder / name.format(folder=folder.name)
         if path.is_file():
-            return path.read_text(encoding="utf-8", errors="replace").strip()
+            text = path.read_text(encoding="utf-8", errors="replace").strip()
+            return clean_text(text, MAX_STATEMENT)
     return ""
 
 

@@ -212,11 +212,20 @@ def test_a_broken_supervisor_is_an_error_of_the_sandbox(
         run("pass")
 
 
-def test_the_table_of_ps_agrees_with_proc() -> None:
-    ours = supervisor.process_table()[os.getpid()]
-    theirs = supervisor.ps_table()[os.getpid()]
-    assert theirs.parent == ours.parent == os.getppid()
-    assert theirs.resident > 1 << 20
+def test_a_listing_of_ps_makes_the_same_table_as_proc() -> None:
+    listing = b"    1     0     1   9000\n  700     1   700    120\n  701   700   700   2048\n"
+    table = supervisor.read_ps(listing)
+    assert table[701] == supervisor.Process(parent=700, session=700, start=0, resident=2 << 20)
+    assert set(supervisor.below(table, 1)) == {700, 701}
+    assert set(supervisor.below(table, 700)) == {701}
+
+
+def test_the_table_of_proc_knows_this_process() -> None:
+    table = supervisor.process_table()
+    ours = table[os.getpid()]
+    assert (ours.parent, ours.session) == (os.getppid(), os.getsid(0))
+    assert ours.resident > 1 << 20
+    assert os.getpid() in supervisor.below(table, os.getppid())
 
 
 def test_a_reused_process_number_is_not_signalled() -> None:
