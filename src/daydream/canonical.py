@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TypeAlias
 
 import msgspec
@@ -16,6 +17,8 @@ JsonValue: TypeAlias = (
     "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
 )
 JsonObject: TypeAlias = Mapping[str, JsonValue]
+NAME_LIMIT = 255
+"""Longest name of one file or folder, in bytes, on the usual file systems."""
 
 
 def dumps(value: object) -> bytes:
@@ -38,6 +41,42 @@ def content_hash(data: bytes) -> str:
 def hash_of(value: object) -> str:
     """Return the content hash of the canonical JSON of ``value``."""
     return content_hash(dumps(value))
+
+
+def listing_hash(digests: Mapping[str, str]) -> str:
+    """Return the identity of a set of files: the hash of their content hashes by name."""
+    lines = "".join(f"{digest} {name}\n" for name, digest in sorted(digests.items()))
+    return content_hash(lines.encode("utf-8"))
+
+
+def names_problem(names: Mapping[str, object]) -> str | None:
+    """Return why ``names`` cannot be the files of an artifact, or None when they can.
+
+    A good name is a normalised relative POSIX path of printable parts, so that it means one file
+    inside the folder it is written to and one line of a listing; no file lies below another.
+    """
+    for name in names:
+        problem = _name_problem(name)
+        if problem is None:
+            above = next((str(p) for p in PurePosixPath(name).parents if str(p) in names), None)
+            problem = None if above is None else f"lies below {above!r}, which is a file"
+        if problem is not None:
+            return (
+                f"artifact file {name!r} {problem} (expected a plain relative path); name files "
+                "inside the workspace"
+            )
+    return None
+
+
+def _name_problem(name: str) -> str | None:
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or str(path) != name or name == "." or ".." in path.parts:
+        return "is no normalised relative path"
+    if "\\" in name or not name.isprintable():
+        return "holds a backslash or a character that cannot be printed"
+    if any(len(part.encode("utf-8", "replace")) > NAME_LIMIT for part in path.parts):
+        return f"has a part of more than {NAME_LIMIT} bytes"
+    return None
 
 
 def seed_of(*parts: int | str) -> int:

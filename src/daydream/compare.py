@@ -22,8 +22,9 @@ from daydream.launch import (
 )
 from daydream.objective import MARGIN, mean
 from daydream.online import Attempts
-from daydream.rounds import RunResult, Surroundings, workers_of
+from daydream.rounds import Surroundings, workers_of
 from daydream.store.run_folder import JOURNAL, RunFolder
+from daydream.summaries import RunResult
 from daydream.tasks.base import TaskInfo
 from daydream.tree import Status, Tree
 

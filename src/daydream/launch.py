@@ -16,9 +16,10 @@ from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
 from daydream.errors import ConfigError, StoreError, UsageError
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
-from daydream.rounds import Plan, RunResult, Surroundings, load_proposer, play, versions, workers_of
+from daydream.rounds import Plan, Surroundings, load_proposer, play, versions, workers_of
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
+from daydream.summaries import RunResult
 from daydream.tasks.base import Artifact, Task, TaskInfo
 from daydream.tasks.load import is_path, load_task, problem_of
 

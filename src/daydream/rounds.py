@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import median
 from typing import TypeAlias, cast
 
@@ -17,7 +16,7 @@ import msgspec
 
 from daydream import registry
 from daydream.bookkeeping import Book, Budget, Gate, RoundLedger, root_record, verdict_of
-from daydream.canonical import JsonObject, JsonValue
+from daydream.canonical import JsonObject
 from daydream.config import RunSettings, cores
 from daydream.errors import DaydreamError, RegistryError, Stopped
 from daydream.objective import Objective
@@ -29,7 +28,7 @@ from daydream.proposers.base import Proposer, Scored
 from daydream.search import Rollout, solve
 from daydream.selection import Scorer, Selection, Settings, report, select
 from daydream.store import events as log
-from daydream.store.state import RunState
+from daydream.summaries import RunResult, result_of_state, summary_json
 from daydream.tasks.base import Artifact, TaskInfo
 from daydream.tree import Pool, Status, Tree, make_pool
 
@@ -79,43 +78,6 @@ class Surroundings(msgspec.Struct, frozen=True):
     notify: Callable[[Notice], None] = lambda notice: None
 
 
-class RoundSummary(msgspec.Struct, frozen=True):
-    """One round, as kept in ``summary.json``."""
-
-    round: int
-    policy: str
-    """Full name of the spec that ran."""
-    calls: int
-    cum: int
-    best: float | None
-    """Best score so far in the run."""
-    round_best: float | None
-    failures: int
-    batches: int
-    empty: int
-    """Picks that could bring nothing online, because of a cap."""
-    off_record: int | None
-    """Picks for which the record before this round had no answer; None for a starting policy."""
-    finished: bool
-    deployed: str | None = None
-    """Policy of the next round; None before the selection."""
-    selection: JsonObject | None = None
-    usage: log.Usage = log.Usage()
-
-
-class RunResult(msgspec.Struct, frozen=True):
-    """What a run amounts to so far."""
-
-    path: Path
-    task: str
-    best: float | None
-    calls: int
-    rounds: tuple[RoundSummary, ...]
-    stopped: str | None
-    """Why it ended early; None when every round was played."""
-    exit_code: int = 0
-
-
 class Plan(msgspec.Struct, frozen=True):
     """The resolved request: what runs, under which settings."""
 
@@ -144,7 +106,7 @@ def play(book: Book, attempts: Attempts, plan: Plan, surroundings: Surroundings)
         raise
     finally:
         run.write_summary()
-    return result_of(book, stopped)
+    return result_of_state(book.folder.path, book.state, stopped)
 
 
 class _Run:
@@ -353,7 +315,7 @@ class _Run:
 
     def write_summary(self) -> None:
         """Rewrite ``summary.json`` from the journal's state."""
-        result = result_of(self._book, None)
+        result = result_of_state(self._book.folder.path, self._book.state)
         self._book.folder.write_summary(summary_json(result, self._info, self._settings))
 
 
@@ -432,79 +394,6 @@ def selection_settings(settings: RunSettings) -> Settings:
         limit=settings.max_parallelism,
         max_batches=settings.max_batches,
     )
-
-
-def result_of(book: Book, stopped: Stopped | None) -> RunResult:
-    """Return what the journal amounts to."""
-    return result_of_state(book.folder.path, book.state, stopped)
-
-
-def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None) -> RunResult:
-    """Return what a run in this state amounts to."""
-    rounds: list[RoundSummary] = []
-    best: float | None = None
-    cum = 0
-    off_record: int | None = None
-    for number in sorted(state.rounds):
-        known = state.rounds[number]
-        scores = [e.score for e in known.finished.values() if e.status is Status.OK]
-        cum += len(known.finished)
-        own = max(scores, default=None)
-        best = own if best is None else best if own is None else max(best, own)
-        usage = log.Usage()
-        for event in known.finished.values():
-            usage += event.usage
-        chosen = known.selection
-        rounds.append(
-            RoundSummary(
-                round=number,
-                policy=known.started.policy,
-                calls=len(known.finished),
-                cum=cum,
-                best=best,
-                round_best=own,
-                failures=len(known.finished) - len(scores),
-                batches=0 if known.tree is None else known.tree.batches,
-                empty=0 if known.tree is None else known.tree.off_record,
-                off_record=off_record,
-                finished=known.tree is not None,
-                deployed=None if chosen is None else chosen.deployed,
-                selection=None if chosen is None else chosen.report,
-                usage=usage,
-            )
-        )
-        off_record = None if chosen is None else _off_record(chosen.report)
-    return RunResult(
-        path=path,
-        task=state.started.task if state.started is not None else "",
-        best=best,
-        calls=cum,
-        rounds=tuple(rounds),
-        stopped=None if stopped is None else stopped.reason,
-        exit_code=0 if stopped is None else stopped.exit_code,
-    )
-
-
-def _off_record(selection: JsonObject) -> int | None:
-    deployed = selection.get("deployed")
-    worlds = deployed.get("worlds") if isinstance(deployed, Mapping) else None
-    if not isinstance(worlds, Sequence) or isinstance(worlds, str):
-        return None
-    counts = [world.get("off_record") for world in worlds if isinstance(world, Mapping)]
-    return sum(count for count in counts if isinstance(count, int))
-
-
-def summary_json(result: RunResult, info: TaskInfo, settings: RunSettings) -> JsonObject:
-    """Return the content of ``summary.json``."""
-    return {
-        "task": info.name,
-        "evaluator": info.evaluator,
-        "seed": settings.seed,
-        "limit": settings.max_parallelism,
-        "best": result.best,
-        "calls": result.calls,
-        "rounds": [cast("JsonValue", msgspec.to_builtins(one)) for one in result.rounds],
-    }
 
 
 def versions() -> Mapping[str, str]:

@@ -18,6 +18,8 @@ from daydream.compare import Arm, Comparing, Interval, Summary, TaskComparison, 
 from daydream.errors import Stopped, UsageError
 from daydream.launch import RUNS
 from daydream.rounds import Surroundings
+from daydream.tasks.base import to_measure
+from daydream.tasks.load import load_task
 
 
 def compare(
@@ -73,7 +75,7 @@ def compare(
                 output.next_step(f"{again} continues it")
                 return stopped.exit_code
     if plot is not None:
-        _plot(plot, compared)
+        _plot(plot, compared, names)
     _show(compared, as_json=json)
     if not json:
         output.out().print(f"Saved in {output.shown(folder)}", markup=False)
@@ -116,14 +118,16 @@ def _one(asked: Comparing, surroundings: Surroundings, *, as_json: bool) -> Task
         )
 
 
-def _plot(path: Path, compared: Sequence[TaskComparison]) -> None:
+def _plot(path: Path, compared: Sequence[TaskComparison], names: Sequence[str]) -> None:
     from daydream.cli.charts.page import comparison_page, comparison_svg
 
-    text = comparison_svg(compared) if path.suffix == ".svg" else comparison_page(compared)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; choose another --plot") from None
+    infos = {one.task: load_task(name).info for one, name in zip(compared, names, strict=True)}
+
+    def measure(task: str, score: float) -> float:
+        return to_measure(infos[task], score)
+
+    draw = comparison_svg if path.suffix == ".svg" else comparison_page
+    output.write_file(path, draw(compared, to_measure=measure), "--plot")
 
 
 def _show(compared: Sequence[TaskComparison], *, as_json: bool) -> None:

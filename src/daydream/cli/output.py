@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from daydream.canonical import JsonValue, dumps
-from daydream.errors import DaydreamError
+from daydream.errors import DaydreamError, UsageError
 
 
 def out() -> Console:
@@ -80,6 +80,14 @@ def seconds(value: float) -> str:
 def next_step(*commands: str) -> None:
     """End a command by naming what is useful next."""
     err().print(Text("Next: " + " | ".join(commands), style="dim"))
+
+
+def write_file(path: Path, text: str, flag: str) -> None:
+    """Write ``text``; raises :class:`UsageError` naming ``flag`` when it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose another {flag}") from None
 
 
 def shown(path: Path) -> str:

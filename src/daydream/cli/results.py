@@ -7,8 +7,8 @@ from rich.console import Console
 
 from daydream.canonical import JsonValue
 from daydream.cli import output
-from daydream.rounds import RoundSummary, RunResult
 from daydream.store.run_folder import RunFolder
+from daydream.summaries import RoundSummary, RunResult
 from daydream.tasks.base import Artifact, TaskInfo, to_measure
 from daydream.tasks.pictures import picture_of, sketch_of
 

@@ -11,7 +11,8 @@ from daydream.canonical import JsonValue
 from daydream.cli import flags as shared
 from daydream.cli import output, results
 from daydream.cli.progress import Progress, interruptible
-from daydream.rounds import RunResult, Surroundings
+from daydream.rounds import Surroundings
+from daydream.summaries import RunResult
 from daydream.tasks.base import TaskInfo
 
 

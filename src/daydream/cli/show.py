@@ -16,11 +16,11 @@ from daydream.canonical import JsonValue
 from daydream.cli import output, results
 from daydream.compare import arm_of
 from daydream.errors import DaydreamError, StoreError, UsageError
-from daydream.rounds import RunResult, result_of_state
 from daydream.store.best import diff_text
 from daydream.store.events import AttemptFinished
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RoundState, RunState
+from daydream.summaries import RunResult, result_of_state
 from daydream.tasks.base import TaskInfo, to_measure
 from daydream.tasks.load import load_task
 from daydream.tree import ROOT, Node, Status, Tree
@@ -223,10 +223,7 @@ def _plot(path: Path, what: What, folder: RunFolder, state: RunState, info: Task
         text = curve_svg(
             info.name, curve, info.measure, info.goal, records=records, calls=arm.calls
         )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; choose another --plot") from None
+    output.write_file(path, text, "--plot")
 
 
 def _all_trees(folder: RunFolder, state: RunState) -> Sequence[Tree]:
@@ -234,11 +231,12 @@ def _all_trees(folder: RunFolder, state: RunState) -> Sequence[Tree]:
     trees = list(folder.trees())
     unfinished = state.open_round
     if unfinished is not None:
-        trees.append(_partial(unfinished))
+        name = "" if state.started is None else state.started.task
+        trees.append(_partial(name, unfinished))
     return trees
 
 
-def _partial(known: RoundState) -> Tree:
+def _partial(task: str, known: RoundState) -> Tree:
     started = known.started
     root = known.root
     nodes = [
@@ -255,7 +253,7 @@ def _partial(known: RoundState) -> Tree:
         for e in sorted(known.finished.values(), key=lambda e: e.node)
     ]  # fmt: skip
     return Tree(
-        task="",
+        task=task,
         evaluator=started.evaluator,
         round=started.round,
         policy=started.policy,

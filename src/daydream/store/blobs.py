@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from daydream.canonical import content_hash, dumps
+from daydream.canonical import content_hash, dumps, listing_hash
 from daydream.errors import StoreError
 from daydream.store.files import check_names, disk_errors, replace_file, sync_folder
 
@@ -21,12 +21,6 @@ MAX_BLOB_BYTES = 64 << 20
 LEVEL = 6
 
 _MANIFEST = msgspec.json.Decoder(dict[str, str])
-
-
-def manifest_hash(manifest: Mapping[str, str]) -> str:
-    """Return the hash of the artifact with these files: path -> SHA-256, as ``Artifact.hash``."""
-    listing = "".join(f"{digest} {name}\n" for name, digest in sorted(manifest.items()))
-    return content_hash(listing.encode("utf-8"))
 
 
 class BlobStore:
@@ -43,7 +37,7 @@ class BlobStore:
         """
         check_names(files)
         manifest = {name: content_hash(data) for name, data in files.items()}
-        artifact = manifest_hash(manifest)
+        artifact = listing_hash(manifest)
         target = self._path(artifact, ".json.gz")
         if target.exists():
             return artifact
@@ -71,7 +65,7 @@ class BlobStore:
             manifest = _MANIFEST.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise _damaged(path, "it holds no manifest") from None
-        if manifest_hash(manifest) != artifact:
+        if listing_hash(manifest) != artifact:
             raise _damaged(path, "its content has another hash")
         check_names(manifest)
         files: dict[str, bytes] = {}

@@ -9,9 +9,10 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
+from daydream.canonical import names_problem
 from daydream.errors import StoreError
 
 REASONS: Final[Mapping[int, tuple[str, str]]] = {
@@ -23,8 +24,6 @@ REASONS: Final[Mapping[int, tuple[str, str]]] = {
     errno.EROFS: ("the file system is read-only", "move the run folder to a writable place"),
     errno.EIO: ("the disk reported an error", "check the disk"),
 }
-NAME_LIMIT = 255
-"""Longest name of one file or folder, in bytes, on the usual file systems."""
 
 
 @contextmanager
@@ -90,31 +89,8 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def path_problem(name: str) -> str | None:
-    """Return why ``name`` cannot be a file of an artifact, or None when it can.
-
-    A good name is a normalised relative POSIX path of printable parts, so that it means one file
-    inside the folder it is written to and one line of a listing.
-    """
-    path = PurePosixPath(name)
-    if not name or path.is_absolute() or str(path) != name or name == "." or ".." in path.parts:
-        return "is no normalised relative path"
-    if "\\" in name or not name.isprintable():
-        return "holds a backslash or a character that cannot be printed"
-    if any(len(part.encode("utf-8", "replace")) > NAME_LIMIT for part in path.parts):
-        return f"has a part of more than {NAME_LIMIT} bytes"
-    return None
-
-
 def check_names(names: Mapping[str, object]) -> None:
     """Raise :class:`StoreError` for an unsafe name, or a file where another needs a folder."""
-    for name in names:
-        problem = path_problem(name)
-        if problem is None:
-            above = next((str(p) for p in PurePosixPath(name).parents if str(p) in names), None)
-            problem = None if above is None else f"lies below {above!r}, which is a file"
-        if problem is not None:
-            raise StoreError(
-                f"artifact file {name!r} {problem} (expected a plain relative path); "
-                "have the agent name its files inside the workspace"
-            )
+    problem = names_problem(names)
+    if problem is not None:
+        raise StoreError(problem)

@@ -1,7 +1,7 @@
 """Autocorrelation inequalities: step functions whose autoconvolution is as flat as can be.
 
-Owns the identity (which inequality, how many steps), the exact evaluator and the records. A function
-f is n equal steps with heights h on [-1/4, 1/4]: ``{"heights": [h_0, ..., h_(n-1)]}`` in
+Owns the identity (which inequality, how many steps), the exact evaluator and the records. A
+function f is n equal steps with heights h on [-1/4, 1/4]: ``{"heights": [h_0, ..., h_(n-1)]}`` in
 ``artifact.json``. With c = h * h (length 2n - 1) the autoconvolution is piecewise linear with knots
 proportional to c, so its suprema lie at knots and these ratios are exact:
 
@@ -23,6 +23,7 @@ Vinuesa 2010 (the inequalities), AlphaEvolve appendix B 2025 (the numbering and 
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -70,7 +71,11 @@ _RECORDS: Final = (
     ("second", 0.8962, "AlphaEvolve (May 2025)"),
     ("second", 0.88922, "Matolcsi and Vinuesa 2010"),
     ("third-weak", 1.4536754655951831, "SimpleTES, 400 steps (also strict)"),
-    ("third-weak", 1.4556427953745406, "AlphaEvolve (May 2025), 400 steps; its strict value is 4.33"),
+    (
+        "third-weak",
+        1.4556427953745406,
+        "AlphaEvolve (May 2025), 400 steps; its strict value is 4.33",
+    ),
     ("third-weak", 1.4581, "Vinuesa, thesis"),
     ("third-strict", 1.4536754655951831, "SimpleTES, 400 steps"),
     ("third-strict", 1.456375, "Dream-RSI, arXiv 2609.14858 (variant not stated)"),
@@ -124,7 +129,7 @@ class Autocorrelation:
         values = found.get("heights") if isinstance(found, dict) else None
         if not isinstance(values, list):
             return failed("malformed", 'the artifact has no list "heights"')
-        if not len(values) == self._bins:
+        if len(values) != self._bins:
             return failed("length", f"{len(values)} heights (expected exactly {self._bins})")
         heights: list[float] = []
         for position, value in enumerate(values):
@@ -136,7 +141,7 @@ class Autocorrelation:
         if not abs(total) >= LEAST_SUM * self._bins * largest or not largest > 0:
             return failed(
                 "sum",
-                f"the heights sum to {total!r} (expected at least {LEAST_SUM} of {self._bins} times "
+                f"the heights sum to {total!r} (expected at least {LEAST_SUM} x {self._bins} times "
                 "the greatest height in absolute value)",
             )
         found_ratios = constants(heights)
@@ -166,9 +171,7 @@ def build(args: Args) -> Autocorrelation:
 
 def heights_artifact(heights: Sequence[float]) -> Artifact:
     """Return the artifact that holds ``heights``; what is too small to matter becomes 0."""
-    return json_artifact(
-        {"heights": [float(h) if abs(h) >= SMALLEST else 0.0 for h in heights]}
-    )
+    return json_artifact({"heights": [float(h) if abs(h) >= SMALLEST else 0.0 for h in heights]})
 
 
 def read_heights(artifact: Artifact) -> list[float]:
@@ -189,7 +192,7 @@ def constants(heights: Sequence[float]) -> Constants:
     knots = _convolve(integers)
     n, square = len(heights), sum(integers) ** 2
     top, low = max(knots), min(knots)
-    norm = sum(v * v for v in knots) * 2 + sum(v * w for v, w in zip(knots, knots[1:], strict=False))
+    norm = sum(v * v for v in knots) * 2 + sum(v * w for v, w in pairwise(knots))
     return Constants(
         first=float(Fraction(2 * n * top, square)),
         second=float(Fraction(norm, 3 * square * top)) if top > 0 else 0.0,

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -15,6 +14,8 @@ from daydream.canonical import (
     clean_text,
     content_hash,
     dumps,
+    listing_hash,
+    names_problem,
 )
 from daydream.errors import TaskError
 from daydream.tree import Status
@@ -33,21 +34,14 @@ class Artifact(msgspec.Struct, frozen=True):
     """Relative POSIX path -> content. Never changed after construction."""
 
     def __post_init__(self) -> None:
-        for name in self.files:
-            path = PurePosixPath(name)
-            if not name or path.is_absolute() or ".." in path.parts or "\\" in name:
-                raise TaskError(
-                    f"artifact names file {name!r} (expected a relative path without '..'); "
-                    "name files inside the workspace"
-                )
+        problem = names_problem(self.files)
+        if problem is not None:
+            raise TaskError(problem)
 
     @property
     def hash(self) -> str:
         """Content hash over names and bytes, in name order."""
-        listing = "".join(
-            f"{content_hash(data)} {name}\n" for name, data in sorted(self.files.items())
-        )
-        return content_hash(listing.encode("utf-8"))
+        return listing_hash({name: content_hash(data) for name, data in self.files.items()})
 
 
 def json_artifact(value: object) -> Artifact:

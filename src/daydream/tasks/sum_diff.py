@@ -44,8 +44,8 @@ CONWAY: Final = (0, 2, 3, 4, 7, 11, 12, 14)
 _RECORDS: Final = (
     (512, 1.1448868597133133, "SimpleTES, released set: 506 elements, 3551 sums, 2775 differences"),
     (512, 1.1219357374860444, "AlphaEvolve repository of problems: 309 elements"),
-    (24, 1.0597930945472454, "17 elements, start of the SimpleTES search"),
-    (8, 1.0344212189160606, "Conway's eight elements"),
+    (24, 1.0597930945, "17 elements, start of the SimpleTES search"),
+    (8, 1.0344212156259982, "Conway's eight elements"),
 )
 """Greatest |A| that the construction needs, Gamma, source."""
 
@@ -72,21 +72,20 @@ class SumDiff:
         if not isinstance(values, list):
             return failed("malformed", 'the artifact has no list "set"')
         if not 2 <= len(values) <= self._cap:
-            return failed(
-                "size", f"the set has {len(values)} elements (expected 2 to {self._cap})"
-            )
+            return failed("size", f"the set has {len(values)} elements (expected 2 to {self._cap})")
         numbers: list[int] = []
         for value in values:
             if type(value) is not int:
                 return failed("not_integer", f"element {str(value)[:40]!r} is no integer")
             if not -self._span <= value <= self._span:
                 return failed(
-                    "span", f"an element is outside [-{self._span}, {self._span}]: {value:.3g}"
+                    "span",
+                    f"an element is outside [-{self._span}, {self._span}]: {value:.3g}"
                     if abs(value) < 10**300
-                    else f"an element is outside [-{self._span}, {self._span}]"
+                    else f"an element is outside [-{self._span}, {self._span}]",
                 )
             numbers.append(value)
-        if not len(set(numbers)) == len(numbers):
+        if len(set(numbers)) != len(numbers):
             return failed("duplicate", "the set names an element twice")
         sums, differences = counts(numbers)
         score = gamma_of(len(numbers), sums, differences)
@@ -157,10 +156,10 @@ def _info(cap: int, span: int, name: str) -> TaskInfo:
         name=name,
         title=f"sets of at most {cap} integers, many sums and few differences",
         statement=(
-            f"Find a set A of 2 to {cap} distinct integers between -{span} and {span} that maximises "
-            "Gamma(A) = log(|A+A| / |A|) / log(|A-A| / |A|), where A+A and A-A are the sets of all "
-            "sums and all differences of two elements. Answer with the file artifact.json: "
-            '{"set": [integers]}.'
+            f"Find a set A of 2 to {cap} distinct integers between -{span} and {span} that "
+            "maximises Gamma(A) = log(|A+A| / |A|) / log(|A-A| / |A|), where A+A and A-A are the "
+            "sets of all sums and all differences of two elements. Answer with the file "
+            'artifact.json: {"set": [integers]}.'
         ),
         evaluator=hash_of({"task": NAME, "version": VERSION, "cap": cap, "span": span}),
         policy="parallel_refine-w6-d4",
@@ -168,5 +167,7 @@ def _info(cap: int, span: int, name: str) -> TaskInfo:
         measure="Gamma",
         scale=1.0 if seed_size else FULL_SCALE,
         attempt_cost="60 moves, each counted exactly" if seed_size else "",
-        records=tuple(Record(value, source, True) for size, value, source in _RECORDS if size <= cap),
+        records=tuple(
+            Record(value, source, True) for size, value, source in _RECORDS if size <= cap
+        ),
     )

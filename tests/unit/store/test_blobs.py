@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from daydream.canonical import listing_hash
 from daydream.errors import StoreError
-from daydream.store.blobs import MAX_BLOB_BYTES, BlobStore, manifest_hash
+from daydream.store.blobs import MAX_BLOB_BYTES, BlobStore
 from daydream.tasks.base import Artifact
 
 FILES = {"program.py": b"x = 1\n", "data/points.bin": bytes(range(256)), "empty": b""}
@@ -34,7 +35,7 @@ def test_an_artifact_comes_back_under_the_hash_that_tasks_give_it(folder: Path) 
 
 def test_an_artifact_without_files_is_an_artifact(folder: Path) -> None:
     store = BlobStore(folder)
-    assert store.put({}) == Artifact({}).hash == manifest_hash({})
+    assert store.put({}) == Artifact({}).hash == listing_hash({})
     assert store.get(store.put({})) == {}
 
 

@@ -2,8 +2,8 @@
 
 Each branch opens with another shape: the constant, one that rises towards its ends like
 1 / sqrt(1 - x^2), a smooth random one, a rough random one. Later attempts move height between two
-steps, many times, and keep what lowers the peak ratio; a few take one bold step instead, whatever it
-does, and a few sharpen the shape too far and leave the admissible range.
+steps, many times, and keep what lowers the peak ratio; a few take one bold step instead, whatever
+it does, and a few sharpen the shape too far and leave the admissible range.
 """
 
 import math
@@ -82,7 +82,10 @@ def _rising_ends(rng: random.Random, n: int) -> list[float]:
 def _smooth(rng: random.Random, n: int) -> list[float]:
     waves = [(rng.uniform(0, 0.4), rng.uniform(0, math.pi)) for _ in range(3)]
     return [
-        max(0.0, 1 + sum(a * math.cos(math.pi * (w + 1) * i / n + p) for w, (a, p) in enumerate(waves)))
+        max(
+            0.0,
+            1 + sum(a * math.cos(math.pi * (w + 1) * i / n + p) for w, (a, p) in enumerate(waves)),
+        )
         for i in range(n)
     ]
 

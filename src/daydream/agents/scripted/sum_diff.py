@@ -3,8 +3,9 @@
 A set that is symmetric about a centre has as many sums as differences; more sums need a small break
 of that symmetry. Each branch opens with another idea: an interval with holes, a broken symmetric
 set, the same climbed to a local optimum from several starts, a union of residue classes, a thin
-random set, a dense one. Later attempts look at some changes of the parent's set (add, remove or move
-one element) and take the best; some only mirror it, which changes no count, and some shrink it.
+random set, a dense one. Later attempts look at some changes of the parent's set (add, remove or
+move one element) and take the best; some only mirror it, which changes no
+count, and some shrink it.
 """
 
 import random
