@@ -62,13 +62,16 @@ CLI_EDITS: Final = (
 def tasks_table() -> str:
     """Return the table of tasks, the sizes of the first implementation before full size."""
     rows = []
-    for name in (*registry.names("task"), *FULL_SIZE):
-        info = load_task(name).info
+    for info in _infos():
         scale = "from the first tree" if info.scale is None else f"{info.scale:g}"
         wanted = f"{info.measure}, {'lower' if info.goal == 'min' else 'higher'} is better"
-        cells = (f"`{name}`", info.title, wanted, f"`{info.policy}`", f"`{info.agent}`", scale)
+        cells = (f"`{info.name}`", info.title, wanted, f"`{info.policy}`", f"`{info.agent}`", scale)
         rows.append(cells)
     return table(("task", "what", "measure", "starts with", "agent", "scale"), rows)
+
+
+def _infos() -> list[TaskInfo]:
+    return [load_task(name).info for name in (*registry.names("task"), *FULL_SIZE)]
 
 
 def aliases_table() -> str:
@@ -80,18 +83,15 @@ def aliases_table() -> str:
 
 
 def records_table() -> str:
-    """Return the known best values of every task that has some."""
-    infos = [load_task(name).info for name in (*registry.names("task"), *FULL_SIZE)]
-    rows = [row for info in infos for row in _records(info)]
-    return table(("task", "value", "source", "passes our check"), rows)
-
-
-def _records(info: TaskInfo) -> Rows:
+    """Return the known best values, each under the first task that it is a record of."""
     said = {True: "yes", False: "no", None: "not published"}
-    return [
-        (f"`{info.name}`", f"{record.value:.12g}", record.source, said[record.exact])
-        for record in info.records
-    ]
+    rows: dict[tuple[str, float, str], Sequence[str]] = {}
+    for info in _infos():
+        for record in info.records:
+            key = (info.name.partition(":")[0], record.value, record.source)
+            value = f"{record.value:.12g}"
+            rows.setdefault(key, (f"`{info.name}`", value, record.source, said[record.exact]))
+    return table(("task", "value", "source", "passes our check"), list(rows.values()))
 
 
 def policies_table() -> str:
