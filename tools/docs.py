@@ -26,7 +26,7 @@ from daydream.policies.specs import families
 from daydream.tasks import folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
-from tools.figures import Rows, figures, table
+from tools.figures import figures, table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
