@@ -68,9 +68,11 @@ RECORDS: Final = (
     _Published(26, 2.6359830849176067, "AlphaEvolve repository of problems, 2025", "1e-12"),
     _Published(26, 2.6359830849210715, "SimpleTES, 2026", "1e-12"),
     _Published(26, 2.6359856612408987, "ThetaEvolve 8B, 2025 (1e-6 verifier)", "1e-6"),
+    _Published(26, 2.6359830849176, "Daydream's local_search", "0"),
     _Published(32, 2.937, "AlphaEvolve, May 2025 (paper)", ""),
     _Published(32, 2.9395727712063233, "AlphaEvolve repository of problems, 2025", "1e-12"),
     _Published(32, 2.9395727712101474, "SimpleTES, 2026", "1e-12"),
+    _Published(32, 2.9395727712063, "Daydream's local_search", "0"),
     _Published(8, 1.4238139153, "Daydream's local_search (no published figure found)", "0"),
 )
 """``needs`` is empty where no coordinates are published."""
