@@ -16,8 +16,15 @@ from typing import Final
 import numpy as np
 
 from daydream.agents.base import AttemptContext, Proposal
-from daydream.agents.local_search.circle_solver import Array, Layout, layout_of, loosen, settle
-from daydream.tasks.circle_packing import packing_artifact, read_packing, repair, size_of
+from daydream.agents.local_search.circle_solver import (
+    Array,
+    Layout,
+    inherited,
+    layout_of,
+    loosen,
+    settle,
+)
+from daydream.tasks.circle_packing import packing_artifact, repair, size_of
 
 UNIT: Final = "solves"
 EFFORT: Final = 12
@@ -35,7 +42,8 @@ def propose(context: AttemptContext, effort: int) -> Proposal:
     """Return the best packing found from the parent's with ``effort`` solves, exactly feasible."""
     rng = np.random.default_rng(context.attempt_seed)
     n = size_of(context.task.name)
-    held = None if _is_stale(context, effort) else _held(context, n)
+    goes_on = context.depth > 1 and not _is_stale(context, effort)
+    held = inherited(context.parent, n) if goes_on else None
     search = _Search(rng, n, effort)
     best = search.improve(search.start() if held is None else held)
     return Proposal(
@@ -44,17 +52,6 @@ def propose(context: AttemptContext, effort: int) -> Proposal:
         + f", {search.better} of {search.spent} solves were better",
         notes={"solves": search.spent, "broken": search.broken, "better": search.better},
     )
-
-
-def _held(context: AttemptContext, n: int) -> Layout | None:
-    """Return the parent's packing where a branch can go on from it."""
-    if context.depth == 1:
-        return None
-    try:
-        circles = read_packing(context.parent)
-    except ValueError:
-        return None
-    return layout_of(repair(circles)) if len(circles) == n else None
 
 
 def _is_stale(context: AttemptContext, effort: int) -> bool:

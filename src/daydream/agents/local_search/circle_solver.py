@@ -19,7 +19,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from daydream.tasks.circle_packing import Circle
+from daydream.tasks.base import Artifact
+from daydream.tasks.circle_packing import Circle, read_packing, repair
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -81,6 +82,15 @@ def layout_of(circles: list[Circle]) -> Layout:
     """Return ``circles`` as arrays."""
     xs, ys, radii = np.array(circles, dtype=np.float64).T
     return Layout(xs, ys, radii)
+
+
+def inherited(parent: Artifact, n: int) -> Layout | None:
+    """Return the packing of ``n`` circles that ``parent`` holds, repaired; None without one."""
+    try:
+        circles = read_packing(parent)
+    except ValueError:
+        return None
+    return layout_of(repair(circles)) if len(circles) == n else None
 
 
 def loosen(layout: Layout, share: float = 0.9) -> Layout:

@@ -20,13 +20,13 @@ from daydream.agents.base import AttemptContext, Proposal
 from daydream.agents.local_search.circle_solver import (
     Array,
     Layout,
-    layout_of,
+    inherited,
     leap,
     loosen,
     settle,
 )
 from daydream.errors import AgentError
-from daydream.tasks.circle_packing import packing_artifact, read_packing, repair, size_of
+from daydream.tasks.circle_packing import packing_artifact, repair, size_of
 
 STEPS: Final = 3
 """Interior point steps for each level of depth below the first."""
@@ -44,7 +44,7 @@ def propose(context: AttemptContext) -> Proposal:
     """
     rng = np.random.default_rng(context.world_seed)
     n = size_of(context.task.name)
-    held = _held(context, n)
+    held = inherited(context.parent, n) if context.depth > 1 else None
     if held is None:
         layout = loosen(_begun(context.branch, n, rng), share=1.0)
         return Proposal(packing_artifact(repair(layout.circles())), rationale="a first layout")
@@ -66,16 +66,6 @@ def propose(context: AttemptContext) -> Proposal:
     if ahead.value - math.fsum(radius for _, _, radius in fixed) <= ROUNDING:
         bold = fixed
     return Proposal(packing_artifact(bold), rationale=f"{steps} interior point steps and a leap")
-
-
-def _held(context: AttemptContext, n: int) -> Layout | None:
-    if context.depth == 1:
-        return None
-    try:
-        circles = read_packing(context.parent)
-    except ValueError:
-        return None
-    return layout_of(repair(circles)) if len(circles) == n else None
 
 
 def _begun(branch: int, n: int, rng: np.random.Generator) -> Layout:
