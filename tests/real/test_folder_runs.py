@@ -102,7 +102,10 @@ def test_a_command_that_fails_is_a_failed_attempt() -> None:
     assert "ZeroDivisionError" in Path("r/journal.jsonl").read_text()
 
 
-def test_a_killed_run_of_a_folder_resumes_to_the_same_tree() -> None:
+def test_a_killed_run_of_a_folder_resumes_to_the_same_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     place = folder("branch + depth / 10")
     daydream("run", str(place), "--out", "whole", "--json")
     run = start("run", str(place), "--out", "cut")

@@ -24,7 +24,7 @@ import msgspec
 from daydream.agents.base import AttemptContext, Proposal
 from daydream.canonical import JsonObject, clean_text, dumps
 from daydream.config import user_environment
-from daydream.errors import AgentError, UsageError
+from daydream.errors import AgentError, TaskError, UsageError
 from daydream.sandbox.base import ExecResult, Job, Limits, Sandbox
 from daydream.sandbox.process import ProcessSandbox
 from daydream.sandbox.workspace import Unreadable, read_files, workspace, write_files
@@ -82,7 +82,7 @@ class CommandAgent(msgspec.Struct, frozen=True):
             try:
                 files = read_files(work)
                 artifact = Artifact(files)
-            except Unreadable as error:
+            except (Unreadable, TaskError) as error:
                 raise AgentError(
                     f"the command left a workspace that is no artifact: {error}"
                 ) from None

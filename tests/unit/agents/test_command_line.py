@@ -164,6 +164,7 @@ def test_options_that_cannot_be_used_are_refused(options: str, said: str) -> Non
         ("truncate -s 1G x", "over the limit of bytes"),
         ("truncate -s 1T x", "killed by SIGXFSZ"),
         ("touch 'back\\slash'", "no plain text name"),
+        ("touch 'two\nlines'", "cannot be printed"),
         ("timeout=0.5:sleep 30", "over 0.5 s"),
     ],
 )
