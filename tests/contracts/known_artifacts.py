@@ -22,6 +22,40 @@ def _raw(text: str) -> Artifact:
     return Artifact({"artifact.json": text.encode()})
 
 
+def _autocorrelation() -> Known:
+    bins = 21
+
+    def inverse_peak(heights: list[int]) -> float:
+        peak = max(
+            sum(heights[i] * heights[k - i] for i in range(bins) if 0 <= k - i < bins)
+            for k in range(2 * bins - 1)
+        )
+        return sum(heights) ** 2 / (2 * bins * peak)
+
+    flat = [1] * bins
+    tent = [11 - abs(i - 10) for i in range(bins)]
+    ends = [7, *([1] * 19), 7]
+    lone = [0] * 20 + [5]
+    assert (inverse_peak(flat), inverse_peak(lone)) == (0.5, 1 / 42)
+    refused: list[JsonValue] = [
+        {"heights": flat[1:]},
+        {"heights": [*flat, 1]},
+        {"heights": [*flat[1:], -1e-9]},
+        {"heights": [0] * bins},
+        {"heights": [*flat[1:], True]},
+        {"heights": [*flat[1:], "1"]},
+        {"heights": [*flat[1:], [1]]},
+        {"heights": [*flat[1:], 1e300]},
+        {"heights": {"0": 1}},
+        {"C": 1.4},
+    ]
+    golds = tuple(
+        Gold(json_artifact({"heights": heights}), inverse_peak(heights))
+        for heights in (flat, tent, ends, lone)
+    )
+    return golds, tuple(map(json_artifact, refused))
+
+
 def _branch_world() -> Known:
     places = [(0, 1, 0.1), (3, 3, 0.2), (3, 4, 0.95), (3, 8, 0.95), (5, 8, 0.9), (9, 11, 0.85)]
     golds = tuple(
@@ -157,6 +191,7 @@ def _sum_diff() -> Known:
 
 
 KNOWN: Final[Mapping[str, Callable[[], Known]]] = {
+    "autocorrelation": _autocorrelation,
     "branch-world": _branch_world,
     "circle-packing": _circle_packing,
     "kernel-layernorm": _kernel_layernorm,
