@@ -147,7 +147,7 @@ class RandomPolicy:
     """Picks any legal batch, ``batches`` times; a function of the seed and of what it sees."""
 
     def __init__(self, seed: int, *, batches: int = 20) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - nothing secret
+        self._random = random.Random(seed)
         self._left = batches
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
