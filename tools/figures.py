@@ -5,6 +5,7 @@ Every number shown comes from a file that a benchmark wrote; a file that is not 
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -122,6 +123,19 @@ class Replays(msgspec.Struct, frozen=True):
     peers: tuple[Peer, ...] = ()
 
 
+class Searched(msgspec.Struct, frozen=True):
+    """One line of benchmarks/results/search.jsonl: one run of one case."""
+
+    case: str
+    task: str
+    goal: str
+    target: float
+    reached: bool
+    calls: int
+    cpu_s: float
+    measure: float | None = None
+
+
 def table(columns: Sequence[str], rows: Rows) -> str:
     """Return a Markdown table; ``|`` in a cell is escaped."""
     lines = [columns, ["---"] * len(columns), *rows]
@@ -147,6 +161,10 @@ def figures(results: Path) -> str:
                 parts += [_titled(f"{title}, {_pairs(found)} paired seeds a task", *shape(found))]
         if line.margin:
             parts += [_titled("Recovery from a policy that is too narrow", *_margin(line.margin))]
+    searched = results / "search.jsonl"
+    if searched.exists():
+        runs = msgspec.json.Decoder(Searched).decode_lines(searched.read_bytes())
+        parts += [_titled("Full size with `local_search`, two rounds a run", *_searched(runs))]
     if replays is not None:
         parts += [_titled("Replay, per CPU second of one core", *_replay(replays))]
         if measured := [peer for peer in replays.peers if peer.version]:
@@ -221,6 +239,30 @@ def _margin(found: Mapping[str, Sequence[Round]]) -> tuple[Sequence[str], Rows]:
         for margin, rounds in sorted(found.items())
     ]
     return ("five rounds from `parallel_refine-w1-d1`", "calls", "best so far", "off record"), rows
+
+
+def _searched(runs: Sequence[Searched]) -> tuple[Sequence[str], Rows]:
+    cases: dict[str, list[Searched]] = {}
+    for run in runs:
+        cases.setdefault(run.case, []).append(run)
+    rows = []
+    for found in cases.values():
+        first = found[0]
+        best = (min if first.goal == "min" else max)(
+            (run.measure for run in found if run.measure is not None), default=None
+        )
+        rows.append(
+            (
+                f"`{first.task}`",
+                "none" if best is None else f"{best:.9f}",
+                f"{'at most' if first.goal == 'min' else 'at least'} {first.target:g}",
+                f"{sum(run.reached for run in found)} of {len(found)}",
+                f"{median(run.calls for run in found):g}",
+                f"{median(run.cpu_s for run in found):.0f}",
+            )
+        )
+    columns = ("task", "best", "target", "seeds that reach it", "calls", "CPU seconds")
+    return columns, rows
 
 
 def _replay(found: Replays) -> tuple[Sequence[str], Rows]:

@@ -129,6 +129,17 @@ def test_figures_come_from_result_files_alone(tmp_path: Path) -> None:
     assert "absent" not in text
 
 
+def test_runs_of_one_case_make_one_row(tmp_path: Path) -> None:
+    run = {"case": "c", "task": "t:n=3", "goal": "min", "target": 1.5, "calls": 9, "cpu_s": 4.4}
+    runs = (
+        {**run, "measure": 1.75, "reached": False},
+        {**run, "measure": 1.25, "reached": True, "calls": 11},
+    )
+    (tmp_path / "search.jsonl").write_text("".join(json.dumps(one) + "\n" for one in runs))
+    row = "| `t:n=3` | 1.250000000 | at most 1.5 | 1 of 2 | 10 | 4 |"
+    assert row in figures(tmp_path)
+
+
 def test_paired_figures_show_means_with_their_intervals(tmp_path: Path) -> None:
     span = {"mean": 1.0, "low": -0.5, "high": 2.5, "n": 2}
     names = (
