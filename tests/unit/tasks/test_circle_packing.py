@@ -187,6 +187,12 @@ def test_a_tolerance_admits_what_it_says_and_labels_the_result(tolerance: str) -
     assert exact.diagnostics["tolerance_spent"] == 0.0
 
 
+def test_two_specks_may_coincide_when_the_tolerance_covers_both() -> None:
+    specks = [[0.5, 0.5, 1e-9], [0.5, 0.5, 1e-9]]
+    assert judge(specks, tolerance="1e-6").status is Status.OK
+    assert judge(specks, tolerance="1e-9").error_class == "overlap"
+
+
 def test_a_tolerance_forgives_no_negative_radius() -> None:
     assert judge([[0.25, 0.5, -1e-9], HALVES[1]], tolerance="1e-6").error_class == "radius"
 
