@@ -29,7 +29,7 @@ from daydream.objective import MARGIN, Objective
 from daydream.policies.adaptive import Adaptive
 from daydream.policies.base import PolicySpec
 from daydream.policies.parallel_refine import ParallelRefine
-from daydream.replay import Gauge, Record, ReplayWorld, WorldScore
+from daydream.replay import NONE, Gauge, Record, ReplayWorld, WorldScore
 from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Outcome, solve
 from daydream.tree import OK, ROOT, Pool
 
@@ -269,21 +269,19 @@ def _chains(record: Record) -> tuple[list[int], list[float], list[float]]:
     lengths: list[int] = []
     gains: list[float] = []
     tops: list[float] = []
-    first, children, nodes = record.first, record.children, record.nodes
-    for child in children[first[ROOT] : first[ROOT + 1]]:
-        start, number = len(gains), child
-        top = -math.inf
-        while True:
-            node = nodes[number]
+    opening = record.child[ROOT]
+    while opening != NONE:
+        start, number, top = len(gains), opening, -math.inf
+        while number != NONE:
+            node = record.nodes[number]
             gain = 0.0
             if node.status is OK and node.score > top:
                 gain, top = node.score - top, node.score
             gains.append(gain if len(gains) > start else math.inf)
             tops.append(top)
-            if first[number] == first[number + 1]:
-                break
-            number = children[first[number]]
+            number = record.child[number]
         lengths.append(len(gains) - start)
+        opening = record.sibling[opening]
     return lengths, gains, tops
 
 

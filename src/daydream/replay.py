@@ -6,6 +6,7 @@ recorded continuation. Time and memory are linear in the revealed nodes (and one
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -24,59 +25,60 @@ from daydream.tree import (
     Batch,
     Eligibility,
     GrowingView,
+    Node,
     Pool,
     Tree,
     TreeView,
 )
 
+NONE: Final = 0
+"""No node: the root is nobody's child."""
+
 
 class Record:
-    """A tree indexed for replay: children of node i are ``children[first[i]:first[i + 1]]``.
+    """A tree indexed for replay: from node to first child, and from child to child.
 
     Built once a tree and shared by any number of replays; never changed.
     """
 
-    __slots__ = ("children", "eligibility", "first", "nodes", "reachable")
+    __slots__ = ("child", "eligibility", "nodes", "reachable", "sibling")
 
     def __init__(self, tree: Tree, eligibility: Eligibility | None = None) -> None:
         nodes = tree.nodes
-        self.eligibility: Eligibility = tree.eligibility if eligibility is None else eligibility
-        counts = [0] * (len(nodes) + 1)
-        for node in nodes:
-            if node.parent is not None:
-                counts[node.parent + 1] += 1
-        for i in range(len(nodes)):
-            counts[i + 1] += counts[i]
         self.nodes = nodes
         """The tree's own nodes."""
-        self.first = counts
-        """(nodes + 1,) offsets into ``children``."""
-        self.children = [0] * (len(nodes) - 1)
-        """(nodes - 1,) node ids, grouped by parent, in creation order."""
+        self.eligibility: Eligibility = tree.eligibility if eligibility is None else eligibility
+        self.child = [NONE] * len(nodes)
+        """(nodes,) the earliest child of each node."""
+        self.sibling = [NONE] * len(nodes)
+        """(nodes,) the next child of the same parent, in creation order."""
         self.reachable = 0
         """Attempts that picks can reveal; all but the second children of leaves in a ``chain``."""
         chain = self.eligibility == "chain"
-        cursor = counts[:-1]
         reached = [True] * len(nodes)
+        latest = [NONE] * len(nodes)
         for node in nodes:
-            if node.parent is not None:
-                parent, position = node.parent, cursor[node.parent]
-                self.children[position] = node.id
-                cursor[parent] = position + 1
-                once = chain and parent != ROOT
-                reached[node.id] = reached[parent] and not (once and position > counts[parent])
-                self.reachable += reached[node.id]
+            parent, number = node.parent, node.id
+            if parent is not None:
+                if latest[parent] == NONE:
+                    self.child[parent] = number
+                else:
+                    self.sibling[latest[parent]] = number
+                    reached[number] = parent == ROOT or not chain
+                latest[parent] = number
+                reached[number] = reached[number] and reached[parent]
+                self.reachable += reached[number]
 
 
 class ReplayWorld:
     """One replay of one record. Use a new one for each rollout."""
 
-    __slots__ = ("_next", "_record", "_source", "_view")
+    __slots__ = ("_next", "_record", "_view")
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._next = record.first[:-1]
-        self._source = [ROOT]
+        self._next = [record.child[ROOT]]
+        """For each revealed node the recorded child that its next pick reveals."""
         root = record.nodes[ROOT]
         self._view = GrowingView(
             status=root.status, score=root.score, eligibility=record.eligibility
@@ -88,27 +90,24 @@ class ReplayWorld:
 
     def advance(self, batch: Batch) -> Revealed:
         """Reveal one recorded child for each parent in ``batch``, in order, where there is one."""
-        record, view, source, pointers = self._record, self._view, self._source, self._next
-        first, children = record.first, record.children
-        found: list[int] = []
+        record, view, following = self._record, self._view, self._next
+        child, sibling, nodes = record.child, record.sibling, record.nodes
+        found: list[Node] = []
         empty: set[int] = set()
         for parent in batch:
-            origin = source[parent]
-            position = pointers[origin]
-            if position < first[origin + 1]:
-                pointers[origin] = position + 1
-                found.append(children[position])
+            number = following[parent]
+            if number != NONE:
+                following[parent] = sibling[number]
+                following.append(child[number])
+                found.append(nodes[number])
             else:
                 view.exhaust(parent)
                 empty.add(len(found) + len(empty))
-        source += found
         if empty:
             batch = [parent for slot, parent in enumerate(batch) if slot not in empty]
-        nodes = record.nodes
-        revealed = view.reveal_batch(batch, [nodes[child] for child in found])
+        revealed = view.reveal_batch(batch, found)
         view.batches += 1
-        # ``source`` holds the root beside the attempts.
-        return Revealed(revealed, len(empty), len(source) > record.reachable)
+        return Revealed(revealed, len(empty), len(following) > record.reachable)
 
 
 class WorldScore(msgspec.Struct, frozen=True):

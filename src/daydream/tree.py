@@ -211,14 +211,6 @@ def make_pool(
     )
 
 
-class Shown(msgspec.Struct, frozen=True, gc=False):
-    """What became of an attempt, as far as a policy may see it."""
-
-    status: Status
-    score: float
-    error_class: str | None
-
-
 class VisibleNode(msgspec.Struct, frozen=True, gc=False):
     """One revealed node as a policy sees it. Ids count reveals: they say nothing of the record."""
 
@@ -344,35 +336,44 @@ class GrowingView(TreeView):
         self, parent: int, status: Status, score: float, error_class: str | None
     ) -> VisibleNode:
         """Append a child of ``parent`` (a revealed id) and return it."""
-        return self.reveal_batch([parent], [Shown(status, score, error_class)])[0]
+        above = self.nodes[parent]
+        node = Node(
+            id=len(self.nodes),
+            parent=parent,
+            branch=self.branches if parent == ROOT else above.branch,
+            depth=above.depth + 1,
+            batch=self.batches + 1,
+            slot=0,
+            status=status,
+            score=score,
+            error_class=error_class,
+        )
+        return self.reveal_batch([parent], [node])[0]
 
-    def reveal_batch(
-        self, parents: Sequence[int], shown: Sequence[Shown | Node]
-    ) -> list[VisibleNode]:
+    def reveal_batch(self, parents: Sequence[int], stored: Sequence[Node]) -> list[VisibleNode]:
         """Append a child for each of ``parents`` (ids revealed before), in order, and return them.
 
-        The i-th child shows status, score and error class of ``shown[i]``, and nothing else of it.
+        The i-th child takes branch, depth, status, score and error class from ``stored[i]``, whose
+        own parent is what was shown as ``parents[i]``.
         """
-        nodes, leaves = self.nodes, self._leaves
-        branches, best = self.branches, self.best
+        nodes, leaves, best = self.nodes, self._leaves, self.best
         first = number = len(nodes)
-        for parent, node in zip(parents, shown, strict=True):
-            if parent == ROOT:
-                branch, depth = branches, 1
-                branches += 1
-            else:
-                above = nodes[parent]
-                branch, depth = above.branch, above.depth + 1
-                leaves.pop(parent, None)
-            status, score = node.status, node.score
+        for parent, node in zip(parents, stored, strict=True):
+            status, score, branch = node.status, node.score, node.branch
             nodes.append(
-                VisibleNode(number, parent, branch, depth, status, score, node.error_class, False)
+                VisibleNode(
+                    number, parent, branch, node.depth, status, score, node.error_class, False
+                )
             )
+            if parent == ROOT:
+                self.branches += 1
+            else:
+                leaves.pop(parent, None)
             leaves[number] = None
             number += 1
             if status is OK and (best is None or score > best):
                 best = score
-        self.branches, self.best = branches, best
+        self.best = best
         return nodes[first:]
 
     def exhaust(self, number: int) -> None:

@@ -111,7 +111,7 @@ def _corners(spec: PolicySpec, record: Record, limit: int, outcome: Outcome) -> 
     policy, world = spec.build(1.0), ReplayWorld(record)
     rollout = solve(policy, world, limit=limit, max_batches=FAR)
     assert outcome == _plain(rollout), (spec.name, limit)
-    view, branches = rollout.view, record.first[1]
+    view, branches = rollout.view, 1 + max(node.branch for node in record.nodes)
     ended = rollout.attempts == record.reachable
     left = ended and bool(policy.select_batch(view, limit))
     found = {

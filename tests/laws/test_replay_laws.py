@@ -16,8 +16,8 @@ from daydream.policies.parallel_refine import ParallelRefine
 from daydream.replay import Record, ReplayWorld, replay, score_world
 from daydream.search import Policy, World, check_batch, solve
 from daydream.testing.strategies import limits, specs, tables, trees
-from daydream.testing.worlds import RandomPolicy, Setting, TableWorld
-from daydream.tree import OK, ROOT, Node, Shown, Tree, TreeView, VisibleNode, make_pool
+from daydream.testing.worlds import RandomPolicy, Setting, Shown, TableWorld
+from daydream.tree import OK, ROOT, Node, Tree, TreeView, VisibleNode, make_pool
 
 Table = Callable[[int, int], Shown]
 seeds = st.integers(0, 1 << 30)

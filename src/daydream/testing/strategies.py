@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from daydream.policies.adaptive import Adaptive
 from daydream.policies.best_first import BestFirst
 from daydream.policies.parallel_refine import ParallelRefine
-from daydream.tree import OK, ROOT, Eligibility, Node, Shown, Status, Tree, check_tree
+from daydream.testing.worlds import Shown
+from daydream.tree import OK, ROOT, Eligibility, Node, Status, Tree, check_tree
 
 _GRID = [-2.0, -0.5, -0.25, 0.0, 0.1, 0.115, 0.12, 0.13, 0.3, 0.32, 0.5, 0.55, 0.95]
 """Scores close enough to each other that gains fall on both sides of usual thresholds."""

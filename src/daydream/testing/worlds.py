@@ -17,12 +17,19 @@ from daydream.tree import (
     Eligibility,
     GrowingView,
     Node,
-    Shown,
     Status,
     Tree,
     TreeView,
     check_tree,
 )
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What became of an attempt, as far as a policy may see it."""
+
+    status: Status
+    score: float
+    error_class: str | None
 
 
 class Setting(msgspec.Struct, frozen=True):
