@@ -54,7 +54,7 @@ class SumDiff:
     """The task for sets of at most ``cap`` elements between ``-span`` and ``span``."""
 
     def __init__(self, cap: int, span: int, name: str) -> None:
-        self._cap = cap
+        self.cap = cap
         self._span = span
         self.info = _info(cap, span, name)
 
@@ -71,8 +71,8 @@ class SumDiff:
         values = found.get("set") if isinstance(found, dict) else None
         if not isinstance(values, list):
             return failed("malformed", 'the artifact has no list "set"')
-        if not 2 <= len(values) <= self._cap:
-            return failed("size", f"the set has {len(values)} elements (expected 2 to {self._cap})")
+        if not 2 <= len(values) <= self.cap:
+            return failed("size", f"the set has {len(values)} elements (expected 2 to {self.cap})")
         numbers: list[int] = []
         for value in values:
             if type(value) is not int:
