@@ -169,6 +169,14 @@ def build(args: Args) -> Autocorrelation:
     return Autocorrelation(cast("Variant", variant), bins, name)
 
 
+def variant_of(info: TaskInfo) -> Variant:
+    """Return the variant that a task of this module is about."""
+    for variant in VARIANTS:
+        if f"variant={variant}," in info.name:
+            return cast("Variant", variant)
+    return "first"
+
+
 def heights_artifact(heights: Sequence[float]) -> Artifact:
     """Return the artifact that holds ``heights``; what is too small to matter becomes 0."""
     return json_artifact({"heights": [float(h) if abs(h) >= SMALLEST else 0.0 for h in heights]})
@@ -271,7 +279,7 @@ def _info(variant: Variant, bins: int, name: str) -> TaskInfo:
             "matters, not the scale."
         ),
         evaluator=hash_of({"task": NAME, "version": VERSION, "variant": variant, "bins": bins}),
-        policy="parallel_refine-w4-d4" if seed_size else "parallel_refine-w6-d4",
+        policy="parallel_refine-w4-d4" if seed_size else "parallel_refine-w8-d4",
         agent="scripted" if seed_size else "local_search",
         measure="C" if goal == "min" else "R",
         goal=goal,
