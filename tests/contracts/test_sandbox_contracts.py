@@ -1,10 +1,11 @@
-"""The process sandbox keeps every promise of a sandbox, and each known-bad one is found out."""
+"""Both sandboxes keep every promise of a sandbox, and each known-bad one is found out."""
 
 from functools import partial
 
 import pytest
 
 from daydream.sandbox.base import Sandbox
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.process import ProcessSandbox
 from daydream.testing.fakes_sandboxes import KNOWN_BAD
 from daydream.testing.sandbox_contracts import CHECKS, Check, SandboxUnderTest
@@ -13,6 +14,11 @@ from daydream.testing.sandbox_contracts import CHECKS, Check, SandboxUnderTest
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_process_sandbox_keeps_each_promise(check: Check) -> None:
     check(SandboxUnderTest(supply=ProcessSandbox))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_bubblewrap_sandbox_keeps_each_promise(check: Check) -> None:
+    check(SandboxUnderTest(supply=BubblewrapSandbox))
 
 
 def test_every_promise_has_a_sandbox_that_breaks_it() -> None:

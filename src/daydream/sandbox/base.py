@@ -30,6 +30,13 @@ class Job(msgspec.Struct, frozen=True):
     env: dict[str, str] = {}
     """The whole environment; nothing is inherited."""
     stdin: bytes = b""
+    readable: tuple[str, ...] = ()
+    """Absolute paths that the job reads. A sandbox that hides the disk shows them as they are."""
+    scratch: tuple[str, ...] = ()
+    """Absolute paths of folders that the job writes in. A sandbox that hides the disk gives empty
+    ones of limited size, but for what ``readable`` shows in them, and drops them afterwards."""
+    collect: tuple[str, ...] = ()
+    """Files below ``cwd`` to be read back once every process of the job has ended."""
 
 
 class ExecResult(msgspec.Struct, frozen=True):
@@ -49,12 +56,19 @@ class ExecResult(msgspec.Struct, frozen=True):
     """What the job wrote to its result descriptor, which standard output cannot reach."""
     signal: int | None = None
     """Number of the signal that ended a ``signalled`` job."""
+    files: dict[str, bytes] = {}
+    """What was asked for with ``collect`` and could be taken."""
+    not_taken: dict[str, str] = {}
+    """What was asked for and not taken, and why: a link, no regular file, too large, not there."""
 
 
 class Sandbox(Protocol):
     """Runs jobs."""
 
-    layers: tuple[str, ...]
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The isolation that it gives; the first says how strong it is."""
+        ...
 
     def run(self, job: Job, limits: Limits) -> ExecResult:
         """Run ``job`` to its end or its bounds; no process of it is left when this returns.

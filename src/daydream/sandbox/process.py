@@ -26,16 +26,13 @@ from daydream.config import cores, user_environment
 from daydream.errors import SandboxError
 from daydream.sandbox import supervisor
 from daydream.sandbox.base import ExecResult, Job, Limits, Outcome
+from daydream.sandbox.collect import open_folder, read_files
+from daydream.sandbox.pipes import CHUNK, RESULT_BYTES, Capture, feed, flood_limit, take
 
-RESULT_BYTES: Final = 1 << 20
-"""Largest result of a job; more ends it."""
 FILE_BYTES: Final = 2 << 30
 """Largest file that a job may write."""
-FLOOD_BYTES: Final = 64 << 20
-"""A job that prints more than this, and than 64 times its ``output_bytes``, is ended."""
 GRACE_S: Final = 15.0
 """Seconds that the supervisor has, after the wall limit, to end the job and report."""
-_CHUNK: Final = 1 << 16
 _LOADER: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH")
 
 
@@ -76,34 +73,8 @@ class ProcessSandbox:
         with _started() as exchange:
             exchange.begin(job, limits)
             exchange.follow(job.stdin, limits, started + limits.wall_s + GRACE_S)
-            return exchange.finish(time.monotonic() - started)
-
-
-class _Capture:
-    """The head and the tail of a stream in at most ``limit`` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self.total = 0
-        self._limit = limit
-        self._head = bytearray()
-        self._tail = bytearray()
-
-    def add(self, data: bytes) -> None:
-        self.total += len(data)
-        room = max(0, self._limit - len(self._head))
-        self._head += data[:room]
-        self._tail += data[room:]
-        if len(self._tail) > self._limit + _CHUNK:
-            del self._tail[: -self._limit or None]
-
-    def kept(self) -> bytes:
-        if self.total <= self._limit:
-            return bytes(self._head)
-        mark = b"\n[%d bytes left out]\n" % (self.total - self._limit)
-        room = max(0, self._limit - len(mark))
-        half = room // 2
-        whole = bytes(self._head + self._tail)
-        return (whole[:half] + mark + whole[len(whole) - (room - half) :])[: self._limit]
+            found = exchange.finish(time.monotonic() - started)
+        return _with_files(found, job) if job.collect else found
 
 
 @contextlib.contextmanager
@@ -162,9 +133,9 @@ class _Exchange:
         self._process = process
         self._setup = setup
         self._lifeline = lifeline
-        self._report = (report, _Capture(_CHUNK))
-        self._result = (result, _Capture(RESULT_BYTES))
-        self._outputs: list[tuple[IO[bytes], _Capture]] = []
+        self._report = (report, Capture(CHUNK))
+        self._result = (result, Capture(RESULT_BYTES))
+        self._outputs: list[tuple[IO[bytes], Capture]] = []
         self._flooded = False
         self._late = False
 
@@ -185,7 +156,7 @@ class _Exchange:
         }
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
-                self._outputs.append((stream, _Capture(limits.output_bytes)))
+                self._outputs.append((stream, Capture(limits.output_bytes)))
         with contextlib.suppress(BrokenPipeError):
             _write(self._setup, marshal.dumps(dict(setup)))
         self._setup.close()
@@ -197,11 +168,11 @@ class _Exchange:
         for number in sinks:
             os.set_blocking(number, False)
             poll.register(number, select.POLLIN)
-        feed = -1 if self._process.stdin is None else self._process.stdin.fileno()
-        os.set_blocking(feed, False)
-        poll.register(feed, select.POLLOUT)
+        inlet = -1 if self._process.stdin is None else self._process.stdin.fileno()
+        os.set_blocking(inlet, False)
+        poll.register(inlet, select.POLLOUT)
         report = self._report[0].fileno()
-        flood = max(FLOOD_BYTES, 64 * limits.output_bytes)
+        flood = flood_limit(limits.output_bytes)
         left = memoryview(stdin)
         while report in sinks:
             remaining = deadline - time.monotonic()
@@ -209,18 +180,18 @@ class _Exchange:
                 self._late = True
                 return
             for number, _ in poll.poll(remaining * 1000):
-                if number == feed:
-                    left = _feed(feed, left)
+                if number == inlet:
+                    left = feed(inlet, left)
                     if not left and self._process.stdin is not None:
-                        poll.unregister(feed)
+                        poll.unregister(inlet)
                         self._process.stdin.close()
-                elif not _take(*sinks[number]):
+                elif not take(*sinks[number]):
                     poll.unregister(number)
                     del sinks[number]
             self._stop_flood(flood)
         for file, sink in sinks.values():
             # Nothing of the job is left, so what can be read at once is all there is.
-            while select.select([file], [], [], 0)[0] and _take(file, sink):
+            while select.select([file], [], [], 0)[0] and take(file, sink):
                 pass
 
     def _stop_flood(self, flood: int) -> None:
@@ -293,34 +264,24 @@ class _Exchange:
             if stream is not None:
                 stream.close()
 
-    def _streams(self) -> list[tuple[IO[bytes] | FileIO, _Capture]]:
+    def _streams(self) -> list[tuple[IO[bytes] | FileIO, Capture]]:
         return [self._report, self._result, *self._outputs]
+
+
+def _with_files(found: ExecResult, job: Job) -> ExecResult:
+    folder = open_folder(job.cwd)
+    try:
+        files, not_taken = read_files(folder, job.collect)
+    finally:
+        if folder is not None:
+            os.close(folder)
+    return msgspec.structs.replace(found, files=files, not_taken=not_taken)
 
 
 def _write(file: FileIO, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) or 0 :]
-
-
-def _feed(feed: int, left: memoryview) -> memoryview:
-    """Write some of ``left`` without waiting and return the rest; nothing when no one reads."""
-    try:
-        return left[os.write(feed, left[:_CHUNK]) :]
-    except BlockingIOError:
-        return left
-    except BrokenPipeError:
-        return left[:0]
-
-
-def _take(file: IO[bytes] | FileIO, sink: _Capture) -> bool:
-    """Read once without waiting; return whether more may come."""
-    try:
-        data = os.read(file.fileno(), _CHUNK)
-    except BlockingIOError:
-        return True
-    sink.add(data)
-    return bool(data)
 
 
 def _sweep(process: subprocess.Popen[bytes], outputs: list[IO[bytes]]) -> None:
