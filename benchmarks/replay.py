@@ -27,9 +27,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 
 from daydream.closed_form import score_specs
@@ -45,6 +44,8 @@ from daydream.tree import Tree, make_pool
 
 Row: TypeAlias = dict[str, int | float | str]
 Report: TypeAlias = dict[str, list[Row]]
+Case: TypeAlias = tuple[str | int, ...]
+"""Name in ``MEASURES`` and the arguments."""
 
 WORLDS: Sequence[tuple[int, int]] = ((6, 8), (32, 20), (500, 20), (5_000, 20))
 """Branches and depth of each world: 48, 640, 10,000 and 100,000 nodes."""
@@ -68,12 +69,15 @@ def world(branches: int, depth: int) -> Tree:
     """Return a full world with scores that rise in steps, so that pruning finds flat runs."""
     rng = np.random.default_rng(branches * 1_000 + depth)
     gains = rng.choice([0.0, 0.0, 0.004, 0.012, 0.03, 0.1], size=(branches, depth))
-    made = table_tree([[float(score) for score in row] for row in gains.cumsum(axis=1)])
-    # Read back, a tree lies in memory as one that comes from a history file.
-    return msgspec.json.decode(tree_bytes(made), type=Tree)
+    return table_tree([[float(score) for score in row] for row in gains.cumsum(axis=1)])
 
 
-def best_of(work: Callable[[], object], *, seconds: float = 1.5, least: int = 5) -> float:
+def shape(tree: Tree) -> tuple[int, int]:
+    """Return the number of branches and the greatest depth."""
+    return 1 + max(node.branch for node in tree.nodes), max(node.depth for node in tree.nodes)
+
+
+def best_of(work: Callable[[], object], *, seconds: float = 1.0, least: int = 5) -> float:
     """Return the CPU seconds that one call of ``work`` takes, the best of several.
 
     Short calls are grouped to 20 ms a reading, below which the clock's own cost shows.
@@ -103,9 +107,10 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def measure_replay(branches: int, depth: int, limit: int, policy: str) -> Row:
-    """Return the row of one world, limit and policy; every node of the world is revealed."""
-    tree = world(branches, depth)
+def measure_replay(history: str, limit: int, policy: str) -> Row:
+    """Return the row of one history file, limit and policy; every node is revealed."""
+    tree = read_tree(Path(history))
+    branches, depth = shape(tree)
     record = Record(tree)
     spec: PolicySpec = (
         ParallelRefine(branches, depth)
@@ -119,7 +124,6 @@ def measure_replay(branches: int, depth: int, limit: int, policy: str) -> Row:
 
     if once() != tree.attempts:
         raise RuntimeError(f"{spec.name} left nodes of a full world unrevealed")
-    before = peak_mb()
     seconds = best_of(once)
     return {
         "nodes": tree.attempts,
@@ -127,13 +131,13 @@ def measure_replay(branches: int, depth: int, limit: int, policy: str) -> Row:
         "policy": spec.name,
         "reveals_per_cpu_s": tree.attempts / seconds,
         "ms": 1_000 * seconds,
-        "peak_mb": max(before, peak_mb()),
+        "peak_mb": peak_mb(),
     }
 
 
-def measure_closed_form(branches: int, depth: int, limit: int) -> Row:
-    """Return the row of the whole grid scored on one world, checked against replay on a sample."""
-    tree = world(branches, depth)
+def measure_closed_form(history: str, limit: int) -> Row:
+    """Return the row of the grid scored on one history file, checked against replay on a sample."""
+    tree = read_tree(Path(history))
     pool, objective = make_pool([tree]), Objective()
     specs = revision_grid(pool)
     specs = specs[:: max(1, len(specs) // 8_000)]
@@ -160,21 +164,18 @@ def measure_closed_form(branches: int, depth: int, limit: int) -> Row:
     }
 
 
-def measure_load(branches: int, depth: int) -> Row:
+def measure_load(history: str) -> Row:
     """Return the row of reading a history file: decode, check every invariant, index for replay."""
-    data = tree_bytes(world(branches, depth))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "001.json"
-        path.write_bytes(data)
-        start = time.process_time()
-        tree = read_tree(path)
-        Record(tree)
-        first = time.process_time() - start
-        seconds = min(first, best_of(lambda: Record(read_tree(path)), seconds=0.5, least=2))
+    path = Path(history)
+    start = time.process_time()
+    tree = read_tree(path)
+    Record(tree)
+    first = time.process_time() - start
     return {
         "nodes": tree.attempts,
-        "mb": len(data) / (1 << 20),
-        "seconds": seconds,
+        "mb": path.stat().st_size / (1 << 20),
+        "seconds": first,
+        "again": best_of(lambda: Record(read_tree(path)), seconds=0.5, least=2),
         "peak_mb": peak_mb(),
     }
 
@@ -229,14 +230,23 @@ def run_open_dream_rsi(tree: Tree, branches: int, depth: int) -> Callable[[], in
     return once
 
 
-PEERS: Mapping[str, Callable[[Tree, int, int], Callable[[], int]]] = {
-    "dreamrsi": run_dreamrsi,
-    "open-dream-rsi": run_open_dream_rsi,
+class Peer(NamedTuple):
+    """How a peer replays."""
+
+    prepare: Callable[[Tree, int, int], Callable[[], int]]
+    """From tree, branches and depth to one replay, which returns the nodes it revealed."""
+    limit: int | None
+    """Nodes that one of its batches holds here; None for as many as there are branches."""
+
+
+PEERS: Mapping[str, Peer] = {
+    "dreamrsi": Peer(run_dreamrsi, None),
+    "open-dream-rsi": Peer(run_open_dream_rsi, 1),
 }
 
 
-def measure_peer(name: str, branches: int, depth: int) -> Row:
-    """Return the row of peer ``name`` on one world, or why it was skipped."""
+def measure_peer(history: str, name: str) -> Row:
+    """Return the row of peer ``name`` on one history file, or why it was skipped."""
     try:
         release = version(name)
     except PackageNotFoundError:
@@ -244,16 +254,17 @@ def measure_peer(name: str, branches: int, depth: int) -> Row:
             "name": name,
             "skipped": f"{name} is not installed; pip install 'daydream-rsi[bench]'",
         }
-    tree = world(branches, depth)
-    once = PEERS[name](tree, branches, depth)
+    tree = read_tree(Path(history))
+    branches, depth = shape(tree)
+    once = PEERS[name].prepare(tree, branches, depth)
     if once() != tree.attempts:
         raise RuntimeError(f"{name} left nodes of a full world unrevealed")
-    seconds = best_of(once, seconds=1.0, least=2)
+    seconds = best_of(once, least=2)
     return {
         "name": name,
         "version": release,
         "nodes": tree.attempts,
-        "limit": branches if name == "dreamrsi" else 1,
+        "limit": PEERS[name].limit or branches,
         "reveals_per_cpu_s": tree.attempts / seconds,
         "ms": 1_000 * seconds,
         "peak_mb": peak_mb(),
@@ -268,11 +279,10 @@ MEASURES: Mapping[str, Callable[..., Row]] = {
 }
 
 
-def in_child(kind: str, *arguments: int | str) -> Row:
-    """Return the row that ``MEASURES[kind](*arguments)`` gives in a fresh process."""
-    case = json.dumps([kind, *arguments])
+def in_child(case: Case) -> Row:
+    """Return the row of ``case``, measured in a fresh process."""
     done = subprocess.run(
-        [sys.executable, __file__, "--case", case],
+        [sys.executable, __file__, "--case", json.dumps(case)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -281,39 +291,55 @@ def in_child(kind: str, *arguments: int | str) -> Row:
     return found
 
 
-def best_row(passes: int, rate: str, *case: int | str, lowest: bool = False) -> Row:
-    """Return the best of several processes by ``rate``."""
-    rows = [in_child(str(case[0]), *case[1:]) for _ in range(passes)]
-    if "skipped" in rows[0]:
-        return rows[0]
-    return (min if lowest else max)(rows, key=lambda row: float(row[rate]))
+def better(row: Row, known: Row) -> bool:
+    """Return whether ``row`` is the faster of two measurements of one case."""
+    for key, sign in (("reveals_per_cpu_s", 1), ("pairs_per_s", 1), ("seconds", -1)):
+        if key in row:
+            return sign * float(row[key]) > sign * float(known[key])
+    return False
 
 
-def measure(passes: int) -> Report:
-    """Return every row. Peers carry what this package does at the same limit in the same run."""
-    speed = functools.partial(best_row, passes, "reveals_per_cpu_s")
-    report: Report = {
-        key: [speed("replay", *size, limit, policy) for size in WORLDS for limit in LIMITS]
-        for key, policy in (
-            ("replay", ParallelRefine.KIND),
-            ("replay_adaptive", Adaptive.KIND),
-        )
+def plan(histories: Sequence[str]) -> dict[str, list[Case]]:
+    """Return the cases of each section; ``beside peers`` is this package at their limits."""
+    refine, adaptive = ParallelRefine.KIND, Adaptive.KIND
+    pairs = [(path, limit) for path in histories for limit in LIMITS]
+    small = list(zip(histories[:2], WORLDS, strict=False))
+    return {
+        "replay": [("replay", *pair, refine) for pair in pairs],
+        "replay_adaptive": [("replay", *pair, adaptive) for pair in pairs],
+        "closed_form": [("closed_form", *pair) for pair in pairs[:-2]],
+        "load": [("load", histories[-1])],
+        "peers": [("peers", path, name) for name in PEERS for path, _ in small],
+        "beside peers": [
+            ("replay", path, peer.limit or branches, refine)
+            for peer in PEERS.values()
+            for path, (branches, _) in small
+        ],
     }
-    report["closed_form"] = [
-        best_row(passes, "pairs_per_s", "closed_form", *size, limit)
-        for size in WORLDS[:3]
-        for limit in LIMITS
-    ]
-    report["load"] = [best_row(passes, "seconds", "load", *WORLDS[-1], lowest=True)]
-    report["peers"] = []
-    for name in PEERS:
-        for size in WORLDS[:2]:
-            row = speed("peers", name, *size)
-            if "skipped" not in row:
-                ours = speed("replay", *size, int(row["limit"]), ParallelRefine.KIND)
-                row["daydream_reveals_per_cpu_s"] = ours["reveals_per_cpu_s"]
-                row["times"] = float(ours["reveals_per_cpu_s"]) / float(row["reveals_per_cpu_s"])
-            report["peers"].append(row)
+
+
+def measure(passes: int, folder: Path) -> Report:
+    """Return every row; the worlds are written into ``folder`` as history files first.
+
+    A pass goes through all cases, so that a disturbance does not hit every reading of one case.
+    """
+    histories: list[str] = []
+    for size in WORLDS:
+        path = folder / f"{size[0]}x{size[1]}.json"
+        path.write_bytes(tree_bytes(world(*size)))
+        histories.append(str(path))
+    sections = plan(histories)
+    best: dict[Case, Row] = {}
+    for _ in range(passes):
+        for case in dict.fromkeys(case for cases in sections.values() for case in cases):
+            row = in_child(case)
+            if case not in best or better(row, best[case]):
+                best[case] = row
+    report = {name: [best[case] for case in cases] for name, cases in sections.items()}
+    for row, ours in zip(report["peers"], report.pop("beside peers"), strict=True):
+        if "skipped" not in row:
+            row["daydream_reveals_per_cpu_s"] = ours["reveals_per_cpu_s"]
+            row["times"] = float(ours["reveals_per_cpu_s"]) / float(row["reveals_per_cpu_s"])
     report["bars"] = bars(report)
     return report
 
@@ -370,7 +396,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--out", type=Path, help="write the JSON to this file as well")
-    parser.add_argument("--passes", type=int, default=2, help="processes a case (default 2)")
+    parser.add_argument("--passes", type=int, default=3, help="processes a case (default 3)")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -378,7 +404,8 @@ def main(arguments: Sequence[str]) -> int:
         kind, *rest = json.loads(options.case)
         print(json.dumps(MEASURES[kind](*rest)))
         return 0
-    report = measure(max(1, options.passes))
+    with tempfile.TemporaryDirectory() as folder:
+        report = measure(max(1, options.passes), Path(folder))
     text = json.dumps(report, indent=1, sort_keys=True)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
