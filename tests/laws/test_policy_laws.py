@@ -150,6 +150,15 @@ def test_a_threshold_scales_with_the_task() -> None:
     assert _played(spec.build(0.51), tree, 8) == {0: 2}
 
 
+def test_a_step_is_flat_when_it_gains_less_than_the_threshold_less_the_margin() -> None:
+    spec = Adaptive(1, 3, 1, 0.02)
+    assert 0.12 - 0.1 < 0.02, "in floats this step falls short by rounding"
+    for second, attempts in ((0.12, 3), (0.1 + 0.02 - 2 * MARGIN, 2)):
+        assert _played(spec.build(1.0), table_tree([[0.1, second, 0.5]]), 8) == {0: attempts}
+    edge = table_tree([[0.0, 0.02 - MARGIN, 0.5]])
+    assert _played(spec.build(1.0), edge, 8) == {0: 3}
+
+
 @given(specs())
 def test_a_spec_reads_back_equal_from_its_name_and_from_its_json(spec: Spec) -> None:
     assert parse_spec(spec.name) == spec
