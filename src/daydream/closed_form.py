@@ -14,6 +14,9 @@ spec on one record:
 * When the whole record is revealed the replay ends after that batch: what stands behind it in the
   queue is never picked.
 
+Both eligibilities are covered: these families pick a node at most once, so that in a tree which
+branches anywhere they follow first children, and only the end of the replay has to know of others.
+
 The only kernel module that imports numpy, so import it where it is used.
 """
 
