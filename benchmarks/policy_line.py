@@ -31,7 +31,12 @@ SIX = (
     "sum-diff",
 )
 REAL: Mapping[str, Sequence[str]] = {
-    "circle-packing:n=26": ("--policy", "parallel_refine-w6-d4"),
+    "circle-packing:n=26": (
+        "--agent",
+        "local_search:solves=6",
+        "--policy",
+        "parallel_refine-w6-d6",
+    ),
     "sum-diff:cap=512": ("--policy", "parallel_refine-w6-d4"),
     "autocorrelation:variant=third-strict,bins=800": ("--policy", "parallel_refine-w6-d4"),
 }

@@ -58,11 +58,25 @@ CASES: Mapping[str, Case] = {
     "n32": Case(
         "circle-packing:n=32", "local_search:solves=24", "parallel_refine-w8-d6", 5, 2.9395, 2
     ),
-    "sumdiff512": Case("sum-diff:cap=512", "local_search", "", 10, 1.1448, 1),
+    "sumdiff512": Case("sum-diff:cap=512", "local_search", "", 10, 1.1448, 7, rounds=1),
     "c3strict800": Case(
-        "autocorrelation:variant=third-strict,bins=800", "local_search", "", 10, 1.4550, 1
+        "autocorrelation:variant=third-strict,bins=800",
+        "local_search:solves=32",
+        "parallel_refine-w8-d4",
+        10,
+        1.4550,
+        1,
+        rounds=1,
     ),
-    "c1-800": Case("autocorrelation:variant=first,bins=800", "local_search", "", 10, 1.508, 1),
+    "c1-800": Case(
+        "autocorrelation:variant=first,bins=800",
+        "local_search:solves=24",
+        "parallel_refine-w8-d4",
+        10,
+        1.508,
+        1,
+        rounds=1,
+    ),
 }
 SMOKE: Mapping[str, Case] = {
     "n8": CASES["n8"]._replace(seeds=1, need=1, rounds=1),

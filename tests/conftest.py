@@ -31,6 +31,8 @@ def _isolate_environment() -> None:
     os.environ["HOME"] = _HOME.name
     os.environ["COLUMNS"] = "100"
     os.environ["TERM"] = "dumb"
+    # Threads of linear algebra on small matrices fight over the cores and change no result.
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
     # Children must load this checkout too, from whatever folder they start in.
     os.environ["PYTHONPATH"] = str(ROOT / "src")
 

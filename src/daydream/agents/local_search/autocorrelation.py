@@ -1,14 +1,14 @@
 """Numerical search for autocorrelation: many coarse starts, then finer steps of the best.
 
 A function with n steps is also one with 2n steps, so an attempt works at a coarse level and stores
-each height several times; the next one recognises the level from the repetition, doubles it and
-solves again. The first attempts of a branch spend their effort on random starts at the coarsest
+each height several times; the next one sees the level in the repetition, doubles it and solves
+again. The first attempts of a branch spend their effort on random starts at the coarsest
 level, whose results have a heavy tail on the good side: the start decides the final value. Once the
 level is the task's own, attempts disturb the parent and solve again.
 
-The solver is L-BFGS on a soft maximum, log(sum(exp(beta v))) / beta with v the ratio at each knot of
-the autoconvolution (by FFT), for rising beta; the other sign of v takes part for the strict form.
-Heights that may not be negative are squares. For the second inequality, which is a maximum, the
+The solver is L-BFGS on a soft maximum, log(sum(exp(beta v))) / beta with v the ratio at each knot
+of the autoconvolution (by FFT), for rising beta; the other sign of v takes part for the strict
+form. Heights that may not be negative are squares. For the second inequality, a maximum, the
 solver minimises the logarithm of 1 / R with the same soft maximum in the denominator.
 """
 
@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft  # type: ignore[import-untyped]
-from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.optimize import minimize
 
 from daydream.agents.base import AttemptContext, Proposal
 from daydream.tasks.autocorrelation import (
@@ -173,6 +173,6 @@ def _smooth(free: Vector, variant: Variant, beta: float, size: int) -> tuple[flo
 
 
 def _pull(weights: Vector, transform: NDArray[np.complex128], size: int, n: int) -> Vector:
-    """Return the correlation of ``weights`` with the heights: the gradient of weights . knots / 2."""
+    """Return the correlation of ``weights`` with the heights, half of weights . knots' gradient."""
     found = irfft(rfft(weights, size) * np.conj(transform), size)[:n]
     return np.asarray(found, dtype=np.float64)

@@ -1,10 +1,10 @@
 """Numerical search for sum-diff: annealing, with or without a known structure.
 
 From scratch, annealing of a set of integers stops near Gamma = 1.05. The published sets look
-different: nearly all elements fill one residue class modulo 4, a thin additive basis lies in another
-class and two elements in a third, so sums meet four classes and differences only three. With a
-progression of N elements the basis (Rohrbach's: a block, then every k-th number, then a block) has
-about 2 sqrt(N / 2) elements, and Gamma tends to log 8 / log 6 as N grows.
+different: nearly all elements fill one residue class modulo 4, a thin additive basis lies in
+another class and two elements in a third, so sums meet four classes and differences only three.
+With a progression of N elements the basis (Rohrbach's: a block, then every k-th number, then a
+block) has about 2 sqrt(N / 2) elements, and Gamma tends to log 8 / log 6 as N grows.
 
 An attempt opens with one of the two, by its seed, and later ones continue from the parent: they
 anneal the elements outside the progression, or give up a set without structure and build one.
@@ -72,7 +72,7 @@ def propose(context: AttemptContext, effort: int) -> Proposal:
         start, how = parent, "anneal the parent"
     hot = HOT if start.count else 20 * HOT
     found = _anneal(start, rng, effort, cap=cap, hot=hot)
-    best = max((found, start), key=lambda shape: _gamma(shape))
+    best = max((found, start), key=_gamma)
     return Proposal(set_artifact(best.elements()), rationale=how)
 
 
@@ -83,7 +83,7 @@ def _cap(context: AttemptContext) -> int:
 
 
 def _parent(artifact: Artifact) -> Shape:
-    """Return the set in ``artifact`` as a shape: its longest run of one residue class, and the rest."""
+    """Return the set in ``artifact`` as a shape: its longest run of one class, and the rest."""
     values = sorted(set(read_set(artifact)))
     present = set(values)
     best: list[int] = []
@@ -109,7 +109,8 @@ def _parent(artifact: Artifact) -> Shape:
 def _structured(rng: random.Random, cap: int) -> Shape:
     """Return the best of some members of the family that fit the cap."""
     best = Shape(0, CONWAY)
-    for count in range(int(0.84 * cap), int(0.92 * cap) + 1, 3):
+    # Wide enough for the basis to fit beside the progression under small caps too.
+    for count in range(max(4, cap // 2), int(0.92 * cap) + 1, max(1, cap // 128)):
         middle = math.sqrt(count / 2)
         for block in range(max(3, int(middle) - 3), int(middle) + 5):
             for extra in rng.sample(range(6), 2):
@@ -183,9 +184,7 @@ def _anneal(start: Shape, rng: random.Random, moves: int, *, cap: int, hot: floa
     return Shape(start.count, tuple(sorted(best)))
 
 
-def _changed(
-    free: Sequence[int], shape: Shape, rng: random.Random, cap: int
-) -> list[int] | None:
+def _changed(free: Sequence[int], shape: Shape, rng: random.Random, cap: int) -> list[int] | None:
     """Return ``free`` after one small change, or None where that is no set of this shape."""
     width = shape.width
     kind = rng.random()
