@@ -32,14 +32,15 @@ SIX = (
 )
 REAL: Mapping[str, Sequence[str]] = {
     "circle-packing:n=26": (
-        "--agent",
-        "local_search:solves=6",
-        "--policy",
-        "parallel_refine-w6-d6",
+        "--agent", "local_search:solves=6", "--policy", "parallel_refine-w6-d6", "--rounds", "3",
     ),
-    "sum-diff:cap=512": ("--policy", "parallel_refine-w6-d4"),
-    "autocorrelation:variant=third-strict,bins=800": ("--policy", "parallel_refine-w6-d4"),
-}
+    "sum-diff:cap=512": (
+        "--agent", "local_search:moves=8000", "--policy", "parallel_refine-w6-d4", "--rounds", "3",
+    ),
+    "autocorrelation:variant=third-strict,bins=800": (
+        "--agent", "local_search:solves=8", "--policy", "parallel_refine-w4-d4", "--rounds", "2",
+    ),
+}  # fmt: skip
 """Tasks at full size with a starting policy that keeps one run below two minutes on two cores."""
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
