@@ -92,8 +92,18 @@ def learned(selection: Mapping[str, JsonValue]) -> str:
     return (
         f"{fell}{chosen.get('policy')} replays at {_mean(chosen)}, above {_mean(incumbent)} of "
         f"{incumbent.get('policy')}: {_cost(chosen)} instead of {_cost(incumbent)}, "
-        f"{_quality(chosen, incumbent)} ({count} candidates){other}"
+        f"{_quality(chosen, incumbent)} ({count} candidates){_padding(chosen, incumbent)}{other}"
     )
+
+
+def _padding(chosen: Mapping[str, JsonValue], incumbent: Mapping[str, JsonValue]) -> str:
+    """Say so when a choice won by spending more, which equation 1 rewards in one or two batches."""
+    mine, theirs = chosen.get("attempts"), incumbent.get("attempts")
+    if not (isinstance(mine, int) and isinstance(theirs, int) and mine > theirs):
+        return ""
+    if _quality(chosen, incumbent) != "the same quality":
+        return ""
+    return "; it spends more: the objective pays for attempts in parallel while batches are few"
 
 
 def _part(selection: Mapping[str, JsonValue], key: str) -> Mapping[str, JsonValue]:
