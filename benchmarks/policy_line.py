@@ -99,8 +99,6 @@ def real(folder: Path) -> Json:
             task,
             "--seeds",
             "0-9",
-            "--rounds",
-            "3",
             *flags,
             "--out",
             str(folder / "real"),
