@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -109,6 +110,12 @@ def test_normalised_quality_is_measured_from_the_baseline_or_the_floor() -> None
     with_floor = make_pool([tree], floor=0.2)
     scored = Gauge(with_floor, tree, Objective(normalised=True), limit=8).score(half)
     assert scored.breakdown.quality == pytest.approx(0.5)
+    # A root that scored comes before the floor.
+    root = msgspec.structs.replace(tree.nodes[0], status=OK, score=0.3)
+    rooted = msgspec.structs.replace(tree, nodes=(root, *tree.nodes[1:]))
+    pool = make_pool([rooted], floor=0.2)
+    scored = Gauge(pool, rooted, Objective(normalised=True), limit=8).score(half)
+    assert scored.breakdown.quality == pytest.approx(1 / 3)
     # Without floor and baseline the lowest ok score of the pool stands in, here the same 0.2.
     scored = Gauge(make_pool([tree]), tree, Objective(normalised=True), limit=8).score(half)
     assert scored.breakdown.quality == pytest.approx(0.5)
