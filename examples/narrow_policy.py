@@ -1,6 +1,6 @@
 """A policy of your own: open a few branches, then follow the two best.
 
-    daydream run branch-world --policy examples/narrow_policy.py --trust
+    daydream run branch-world --policy examples/narrow_policy.py
 
 Daydream builds one `Policy` for each rollout, online and in replay alike. The view grows from batch
 to batch: `nodes[id]` tells parent, branch, depth, status, score and whether the node is exhausted;

@@ -8,6 +8,7 @@
     ├── EnvironmentMissing    something has to be installed or started first (exit code 3)
     ├── TreeError             a tree, a view or a pool breaks its own rules
     ├── PolicyError           a policy raised, or named parents that it may not name
+    │   └── PolicyFault       what a policy file did wrong in one of many worlds
     ├── SelectionError        no candidate can be deployed
     ├── AgentError            a discovery agent produced nothing that can be evaluated
     ├── SandboxError          the sandbox itself failed (a failing command is no error)
@@ -51,6 +52,16 @@ class TreeError(DaydreamError):
 
 class PolicyError(DaydreamError):
     """A policy raised, or returned a batch that no world accepts."""
+
+
+class PolicyFault(PolicyError):  # noqa: N818 - what voids a version, with its place
+    """A policy file broke a rule: ``world`` is a position in the pool, ``batch`` counts from 1."""
+
+    def __init__(self, reason: str, *, world: int = 0, batch: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.world = world
+        self.batch = batch
 
 
 class SelectionError(DaydreamError):

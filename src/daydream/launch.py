@@ -14,6 +14,7 @@ from daydream.bookkeeping import Book
 from daydream.canonical import JsonObject, JsonValue, dumps
 from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
 from daydream.errors import ConfigError, StoreError, UsageError
+from daydream.isolation import check_policy
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.rounds import Plan, Surroundings, load_proposer, play, versions, workers_of
@@ -79,7 +80,7 @@ def prepare(request: Request) -> Prepared:
         )
     load_proposer(settings.dreamer)
     spec = parse_spec(settings.policy, trust=request.trust)
-    spec.build(1.0)
+    check_policy(spec, limit=settings.max_parallelism)
     source = str(Path(request.source).resolve()) if is_path(request.source) else info.name
     agent = load_agent(settings.agent, info)
     return Prepared(task, agent, Plan(settings, spec, source), _problem(task))
@@ -208,7 +209,7 @@ def _rebuild(
     task = load_task(_at_hand(folder, source, config.get("problem")))
     agent = load_agent(settings.agent, task.info)
     policy = spec_from_json(json.loads(spec), trust=trust)
-    policy.build(1.0)
+    check_policy(policy, limit=settings.max_parallelism)
     return Prepared(task, agent, Plan(settings, policy, source), _problem(task))
 
 

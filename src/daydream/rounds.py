@@ -19,6 +19,7 @@ from daydream.bookkeeping import Book, Budget, Gate, RoundLedger, root_record, v
 from daydream.canonical import JsonObject
 from daydream.config import RunSettings, cores
 from daydream.errors import DaydreamError, RegistryError, Stopped
+from daydream.isolation import open_policy, replay_apart
 from daydream.objective import Objective
 from daydream.online import Attempt, Attempts, OnlineSettings, OnlineWorld, Start
 from daydream.policies.base import BuiltinSpec, PolicySpec
@@ -211,12 +212,9 @@ class _Run:
                 fresh=settings.fresh,
             ),
         )
-        rollout = solve(
-            spec.build(self._scale or 1.0),
-            world,
-            limit=settings.max_parallelism,
-            max_batches=settings.max_batches,
-        )
+        limit = settings.max_parallelism
+        with open_policy(spec, self._scale or 1.0, limit=limit) as policy:
+            rollout = solve(policy, world, limit=limit, max_batches=settings.max_batches)
         self._finish(number, spec, world, rollout)
 
     def _last_round(self) -> int:
@@ -306,6 +304,7 @@ class _Run:
             pool,
             settings=selection_settings(settings),
             earlier=[spec for spec in earlier if spec != incumbent],
+            apart=replay_apart,
         )
         margin = 0 if settings.dreamer == "none" else settings.explore_margin
         deployed = widened(selection, margin, pool, selection_settings(settings))
@@ -324,7 +323,7 @@ def widened(selection: Selection, margin: int, pool: Pool, settings: Settings) -
     spec = widen(selection.chosen.spec, margin)
     if spec == selection.chosen.spec:
         return selection.chosen
-    return Scorer(pool, settings).score([spec])[0]
+    return Scorer(pool, settings, apart=replay_apart).score([spec])[0]
 
 
 def deploy(book: Book, number: int, selection: Selection, deployed: Scored) -> None:

@@ -6,23 +6,41 @@ reaches there; the report always shows the choice with and without it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from daydream.canonical import JsonValue
-from daydream.errors import PolicyError, SelectionError
+from daydream.errors import PolicyError, PolicyFault, SelectionError
 from daydream.objective import MARGIN, Objective, mean
 from daydream.policies.base import PolicySpec
+from daydream.policies.python_file import PythonFileSpec, runs_apart
 from daydream.proposers.base import Disqualified, Proposer, Scored
 from daydream.replay import Gauge, Record, ReplayWorld, WorldScore
-from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Policy, solve
+from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Outcome, Policy, solve
 from daydream.tree import Pool
 
 Guard: TypeAlias = Literal["quality", "none"]
 PolicyFactory: TypeAlias = Callable[[PolicySpec, float], Policy]
 """Builds a fresh policy from a spec and the score scale."""
 
+
+class Apart(Protocol):
+    """Plays code that may not run in this process in every world; rounds brings one."""
+
+    def __call__(
+        self,
+        spec: PythonFileSpec,
+        records: Sequence[Record],
+        *,
+        limit: int,
+        max_batches: int,
+    ) -> Sequence[Outcome]:
+        """Return the outcomes in order; raises :class:`PolicyFault` with the world's position."""
+        ...
+
+
+NOTHING = "reveals nothing"
 MANY = 24
 """Candidates from which the closed form pays for loading numpy."""
 
@@ -67,11 +85,17 @@ class Scorer:
     """Scores specs over one pool; indexes each tree once."""
 
     def __init__(
-        self, pool: Pool, settings: Settings, factory: PolicyFactory = build_policy
+        self,
+        pool: Pool,
+        settings: Settings,
+        factory: PolicyFactory = build_policy,
+        *,
+        apart: Apart | None = None,
     ) -> None:
         self.pool = pool
         self.settings = settings
         self._factory = factory
+        self._apart = apart
         self._records = [Record(tree, pool.eligibility) for tree in pool.trees]
         self._gauges = [
             Gauge(pool, tree, settings.objective, limit=settings.limit) for tree in pool.trees
@@ -91,7 +115,12 @@ class Scorer:
                     max_batches=self.settings.max_batches,
                 )
                 return [self._scored(spec, row) for spec, row in zip(specs, rows, strict=True)]
-        return [self.step_by_step(spec) for spec in specs]
+        return [
+            self.step_by_step(spec)
+            if self._apart is None or not runs_apart(spec)
+            else self._played(spec, self._apart)
+            for spec in specs
+        ]
 
     def step_by_step(self, spec: PolicySpec) -> Scored:
         """Return the score of ``spec`` by replaying it batch by batch in every world."""
@@ -108,8 +137,24 @@ class Scorer:
             except PolicyError as error:
                 return _out(spec, tree.round, world.view().batches + 1, str(error))
             if rollout.attempts == 0 and tree.attempts > 0:
-                return _out(spec, tree.round, rollout.batches, "reveals nothing")
+                return _out(spec, tree.round, rollout.batches, NOTHING)
             rows.append(gauge.score(rollout))
+        return self._scored(spec, rows)
+
+    def _played(self, spec: PythonFileSpec, apart: Apart) -> Scored:
+        settings = self.settings
+        try:
+            outcomes = apart(
+                spec, self._records, limit=settings.limit, max_batches=settings.max_batches
+            )
+        except PolicyFault as fault:
+            world = self.pool.trees[fault.world].round
+            return _out(spec, world, fault.batch, fault.reason)
+        rows: list[WorldScore] = []
+        for tree, outcome, gauge in zip(self.pool.trees, outcomes, self._gauges, strict=True):
+            if outcome.attempts == 0 and tree.attempts > 0:
+                return _out(spec, tree.round, outcome.batches, NOTHING)
+            rows.append(gauge.score(outcome))
         return self._scored(spec, rows)
 
     def _scored(self, spec: PolicySpec, rows: Sequence[WorldScore]) -> Scored:
@@ -140,13 +185,16 @@ def select(
     settings: Settings = Settings(),  # noqa: B008 - frozen
     earlier: Sequence[PolicySpec] = (),
     factory: PolicyFactory = build_policy,
+    apart: Apart | None = None,
 ) -> Selection:
     """Return the selection over ``pool``; ``earlier`` are versions to fall back to, newest first.
+
+    ``apart`` plays policy files that are not trusted; without it they are disqualified.
 
     The chosen mean replay score is never below the incumbent's. Raises :class:`SelectionError`
     when the incumbent and every earlier version are disqualified.
     """
-    scorer = Scorer(pool, settings, factory)
+    scorer = Scorer(pool, settings, factory, apart=apart)
     deployed = scorer.score([incumbent])[0]
     standing = deployed if deployed.disqualified is None else _fallback(scorer, deployed, earlier)
     candidates: list[Scored] = []

@@ -242,6 +242,11 @@ class Frontier(Sequence[int]):
     def __init__(self, leaves: dict[int, None] | None, nodes: Sequence[VisibleNode]) -> None:
         self._leaves: dict[int, None] | Sequence[VisibleNode] = nodes if leaves is None else leaves
 
+    @property
+    def eligibility(self) -> Eligibility:
+        """``chain`` for leaves below the root, ``any`` for every revealed node."""
+        return "chain" if isinstance(self._leaves, dict) else "any"
+
     def __len__(self) -> int:
         leaves = self._leaves
         return len(leaves) + 1 if isinstance(leaves, dict) else len(leaves)

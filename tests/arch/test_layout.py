@@ -16,7 +16,13 @@ from tests.arch.fresh import loaded_after
 from tests.conftest import ROOT
 
 SOURCE = ROOT / "src" / "daydream"
-PACKAGES = {"cyclopts": "cyclopts", "msgspec": "msgspec", "numpy": "numpy", "rich": "rich"}
+PACKAGES = {
+    "cyclopts": "cyclopts",
+    "greenlet": "greenlet",
+    "msgspec": "msgspec",
+    "numpy": "numpy",
+    "rich": "rich",
+}
 EXTRA_PACKAGES = {"hypothesis": "dev", "pytest": "dev", "scipy": "tasks"}
 """Import name -> the extra that brings it."""
 

@@ -133,14 +133,12 @@ def test_replay_prints_the_breakdown_of_every_world() -> None:
     assert found["mean"] == pytest.approx((0.884 + 0.938) / 2, abs=1e-12)
 
 
-def test_a_trusted_policy_file_searches_and_an_untrusted_one_does_not() -> None:
+def test_a_trusted_policy_file_searches_and_replays() -> None:
     Path("mine.py").write_text(
         "class Policy:\n"
         "    def select_batch(self, view, limit):\n"
         "        return [view.root] * min(3, limit) if view.batches == 0 else []\n"
     )
-    refused = daydream("run", "branch-world", "--policy", "mine.py", code=1)
-    assert "--trust" in refused.err
     done = daydream(
         "run",
         "branch-world",

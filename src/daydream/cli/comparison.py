@@ -49,7 +49,7 @@ def compare(
     out
         Folder of the runs; runs found there are continued. [default: runs/compare/TIME]
     trust
-        Let a policy file of yours run in this process.
+        Run a policy file of yours in this process, without isolation.
     json
         Print JSON and nothing else on standard output.
     config

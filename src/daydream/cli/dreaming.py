@@ -13,6 +13,7 @@ from daydream.cli import output, results
 from daydream.cli.flags import ScoreFlags
 from daydream.cli.worlds import Worlds, open_worlds
 from daydream.errors import UsageError
+from daydream.isolation import replay_apart
 from daydream.policies.base import PolicySpec
 from daydream.policies.parallel_refine import ParallelRefine
 from daydream.policies.specs import parse_spec, spec_from_json
@@ -52,7 +53,7 @@ def dream(
     dry_run
         Show the choice and write nothing.
     trust
-        Let policy files run in this process.
+        Run policy files in this process, without isolation.
     json
         Print JSON and nothing else on standard output.
     """
@@ -78,6 +79,7 @@ def dream(
             worlds.pool,
             settings=settings,
             earlier=_earlier(state, incumbent, trust=trust),
+            apart=replay_apart,
         )
         deployed = widened(selection, explore_margin, worlds.pool, settings)
         if not dry_run:
@@ -160,11 +162,11 @@ def replay(
     run
         A run folder, a tree file (history/001.json) or a trees.jsonl.
     policy
-        A spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file with --trust.
+        A spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file.
     limit
         Attempts that one batch may hold. [default: that of the last tree]
     trust
-        Let a policy file of yours run in this process.
+        Run a policy file of yours in this process, without isolation.
     json
         Print JSON and nothing else on standard output.
     """
@@ -174,7 +176,8 @@ def replay(
         limit=limit or worlds.pool.trees[-1].limit,
         max_batches=worlds.max_batches,
     )
-    scored = Scorer(worlds.pool, settings).score([parse_spec(policy, trust=trust)])[0]
+    scorer = Scorer(worlds.pool, settings, apart=replay_apart)
+    scored = scorer.score([parse_spec(policy, trust=trust)])[0]
     if scored.disqualified is not None:
         out = scored.disqualified
         if json:

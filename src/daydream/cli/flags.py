@@ -24,7 +24,7 @@ class RunFlags:
     seed: int | None = None
     """Seed of the run. [default: 0]"""
     policy: str | None = None
-    """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a trusted .py."""
+    """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file."""
     agent: str | None = None
     """Who proposes: scripted, local_search, or command:"CMD". [default: the task's]"""
     dreamer: str | None = None

@@ -34,7 +34,7 @@ def run(
     out
         The run folder itself. [default: runs/TASK/TIME-sSEED]
     trust
-        Let a policy file of yours run in this process.
+        Run a policy file of yours in this process, without isolation.
     json
         Print JSON lines and nothing else on standard output.
     config
@@ -79,7 +79,7 @@ def resume(
     new_pool
         Go on with a changed evaluator; earlier trees stay and join no selection.
     trust
-        Let a policy file of yours run in this process.
+        Run a policy file of yours in this process, without isolation.
     json
         Print JSON lines and nothing else on standard output.
     """

@@ -1,24 +1,31 @@
-"""A policy that a person wrote as a Python file and trusts enough to run in this process.
+"""A policy as a Python file, and how the file becomes a policy.
 
 The file defines ``class Policy`` with ``__init__(self, config)`` (or none) and
-``select_batch(self, view, limit)``, or a plain function ``select_batch(view, limit)``. It is
-executed afresh for every rollout, online and in replay alike, so nothing survives from one world to
-the next.
+``select_batch(self, view, limit)``, a plain function ``select_batch(view, limit)``, or ``class
+OptimalPolicy`` (:mod:`daydream.policies.optimal_policy`). It is executed afresh for every rollout,
+online and in replay alike. Only a file that its owner trusts is executed in this process; others
+run in a child (:mod:`daydream.isolation`).
 """
 
+import sys
 import types
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final, TypeGuard, cast
 
 import msgspec
 
-from daydream.canonical import JsonValue, content_hash
+from daydream.canonical import JsonValue, clean_text, content_hash
 from daydream.errors import PolicyError, UsageError
+from daydream.policies.base import PolicySpec
+from daydream.policies.optimal_policy import GridPlan, Observation, OptimalPolicy, Solving
 from daydream.search import Policy
 from daydream.tree import Batch, TreeView
 
 MAX_SOURCE_BYTES = 200_000
+MODULE: Final = "daydream_policy"
+"""Name of the module that a file is executed as."""
 
 
 class PythonFileSpec(msgspec.Struct, frozen=True):
@@ -54,9 +61,14 @@ class PythonFileSpec(msgspec.Struct, frozen=True):
         if not self.trusted:
             raise PolicyError(
                 f"policy file {self.file} is not trusted (expected --trust to run it in this "
-                "process); read it first, then add --trust"
+                "process); let daydream.isolation run it in a process of its own"
             )
         return _FilePolicy(self)
+
+
+def runs_apart(spec: PolicySpec) -> TypeGuard[PythonFileSpec]:
+    """Return whether ``spec`` is code that may not run in this process."""
+    return isinstance(spec, PythonFileSpec) and not spec.trusted
 
 
 def read_policy_file(
@@ -79,19 +91,24 @@ def read_policy_file(
 
 class _FilePolicy:
     def __init__(self, spec: PythonFileSpec) -> None:
-        self._spec = spec
-        module = types.ModuleType("daydream_policy")
-        self._guard(lambda: exec(compile(spec.source, spec.file, "exec"), module.__dict__))
-        factory = getattr(module, "Policy", None)
+        self._file = spec.file
+        module = types.ModuleType(MODULE)
+        vars(module).update(GridPlan=GridPlan, Observation=Observation)
+        self._guard(lambda: _execute(spec, module))
         function = getattr(module, "select_batch", None)
-        if factory is not None:
-            takes_config = "__init__" in vars(factory)
-            built = self._guard(lambda: factory(dict(spec.config)) if takes_config else factory())
-            function = getattr(built, "select_batch", None)
+        for name in ("Policy", "OptimalPolicy"):
+            factory = getattr(module, name, None)
+            if factory is not None:
+                built = self._guard(partial(_built, factory, spec))
+                function = getattr(built, "select_batch", None)
+                if function is None and callable(getattr(built, "solve", None)):
+                    function = Solving(cast("OptimalPolicy", built)).select_batch
+                break
         if not callable(function):
             raise PolicyError(
                 f"policy file {spec.file} has no select_batch (expected `class Policy` with "
-                "select_batch(self, view, limit), or a function select_batch(view, limit))"
+                "select_batch(self, view, limit), a function select_batch(view, limit), or `class "
+                "OptimalPolicy` with solve(self, question, budget=None))"
             )
         self._function = function
 
@@ -100,14 +117,44 @@ class _FilePolicy:
         batch = self._guard(lambda: self._function(view, limit))
         if not isinstance(batch, (list, tuple)):
             raise PolicyError(
-                f"policy file {self._spec.file} returned {batch!r} (expected a list of node ids)"
+                f"policy file {self._file} returned {clean_text(repr(batch), 200)} (expected a "
+                "list of node ids)"
             )
         return batch
 
     def _guard(self, call: Callable[[], object]) -> object:
         try:
             return call()
+        except PolicyError:
+            raise
         except Exception as error:
             raise PolicyError(
-                f"policy file {self._spec.file} raised {type(error).__name__}: {error}; fix it"
+                f"policy file {self._file} raised {type(error).__name__}: "
+                f"{clean_text(str(error), 500)}; fix it"
             ) from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(source: str, file: str) -> types.CodeType:
+    return compile(source, file, "exec")
+
+
+def _execute(spec: PythonFileSpec, module: types.ModuleType) -> None:
+    code = _compiled(spec.source, spec.file)
+    # Dataclasses look their module up while they are made; afterwards nothing may find it.
+    sys.modules[MODULE] = module
+    try:
+        exec(code, module.__dict__)
+    finally:
+        del sys.modules[MODULE]
+
+
+def _built(factory: Callable[..., object], spec: PythonFileSpec) -> object:
+    """Build the file's class, with the configuration of ``spec`` over its own."""
+    if "__init__" in vars(factory):
+        return factory(dict(spec.config))
+    built = factory()
+    own = getattr(built, "config", None)
+    if spec.config and isinstance(own, dict):
+        setattr(built, "config", {**own, **spec.config})  # noqa: B010 - an object of unknown class
+    return built
