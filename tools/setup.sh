@@ -4,7 +4,8 @@
 #   tools/setup.sh VENV SET        SET is run, dev or bench; PYTHON names an interpreter to prefer
 #
 # Does nothing when VENV is up to date with SET. The first Python from 3.11 on is taken. A missing
-# venv module is installed with apt when this runs as root, and named otherwise.
+# venv module is installed with apt when this runs as root, and named otherwise; so is bubblewrap,
+# which the tests need and which isolates evaluations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,16 +35,33 @@ find_python() {
         "install one, or name it: make run PYTHON=/path/to/python3.12"
 }
 
+can_install() {
+    [[ $(id -u) -eq 0 ]] && command -v apt-get >/dev/null
+}
+
+install_package() {
+    echo "setup: installing $1"
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null
+}
+
+want_bubblewrap() {
+    if [[ $(uname -s) != Linux ]] || command -v bwrap >/dev/null; then
+        return
+    fi
+    if ! can_install || ! install_package bubblewrap; then
+        echo "setup: bubblewrap is missing, so programs run in the weaker sandbox and its tests" \
+            "fail; install it, for example: sudo apt-get install bubblewrap" >&2
+    fi
+}
+
 need_venv_module() {
     local python=$1 package
     if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         return
     fi
     package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
-    if [[ $(id -u) -eq 0 ]] && command -v apt-get >/dev/null; then
-        echo "setup: installing $package"
-        apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null ||
+    if can_install; then
+        install_package "$package" ||
             fail "$package cannot be installed; install the venv module of $python by hand"
     else
         fail "$python has no venv module; install it, for example: sudo apt-get install $package"
@@ -60,6 +78,7 @@ if ! "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11)
     rm -rf "$venv"
     "$python" -m venv "$venv"
 fi
+want_bubblewrap
 echo "setup: installing requirements/$set_name.txt"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 "${pip[@]}" install -r requirements/build.txt -r "requirements/$set_name.txt"

@@ -20,6 +20,7 @@ OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT"})
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
+SandboxLevel = Literal["auto", "bubblewrap", "process"]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -52,6 +53,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Give scripted agents a fresh world every round."""
     workers: Natural = 0
     """Concurrent processes; 0 takes the number of cores. Never changes a result."""
+    sandbox: SandboxLevel = "auto"
+    """What isolates evaluations of a user's folder; part of the evaluator's version."""
     max_calls: Positive | None = None
     max_time: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds of wall time for one command."""

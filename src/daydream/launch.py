@@ -66,7 +66,7 @@ def run(
 
 def prepare(request: Request) -> Prepared:
     """Build the task, the agent and the policy of ``request``; raises for what does not exist."""
-    task = load_task(request.source)
+    task = load_task(request.source, request.settings.sandbox)
     info = task.info
     settings = msgspec.structs.replace(
         request.settings,
@@ -206,7 +206,7 @@ def _rebuild(
     # A budget is what one command may spend, so it ends with the command that named it.
     kept = {key: value for key, value in stored.items() if key not in BUDGETS}
     settings = resolve([Layer(str(path), kept), Layer("resume", changes)])
-    task = load_task(_at_hand(folder, source, config.get("problem")))
+    task = load_task(_at_hand(folder, source, config.get("problem")), settings.sandbox)
     agent = load_agent(settings.agent, task.info)
     policy = spec_from_json(json.loads(spec), trust=trust)
     check_policy(policy, limit=settings.max_parallelism)
@@ -255,6 +255,8 @@ def config_json(prepared: Prepared) -> JsonObject:
         "settings": settings,
         "versions": dict(versions()),
     }
+    if info.isolation:
+        config["isolation"] = list(info.isolation)
     problem = None if prepared.problem is None else prepared.problem.hash
     for key, value in (("scale", info.scale), ("floor", info.floor), ("problem", problem)):
         if value is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from daydream.config import SandboxLevel
 from daydream.tasks.base import Artifact, Evaluation
 from daydream.tasks.folder import FolderTask, open_folder
 
@@ -24,7 +25,11 @@ HONEST = LOAD + "def evaluate(program_path):\n    return load(program_path).valu
 
 
 def problem(
-    evaluator: str = HONEST, files: Mapping[str, str] | None = None, *, settings: str = ""
+    evaluator: str = HONEST,
+    files: Mapping[str, str] | None = None,
+    *,
+    settings: str = "",
+    sandbox: SandboxLevel = "auto",
 ) -> FolderTask:
     """Write a folder ``task`` with these files in the working folder and open it as a task."""
     written = {"initial_program.py": PROGRAM, "evaluator.py": evaluator, **(files or {})}
@@ -34,7 +39,7 @@ def problem(
         path = Path("task", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return open_folder(Path("task"))
+    return open_folder(Path("task"), sandbox)
 
 
 def scored(task: FolderTask, program: str = PROGRAM) -> Evaluation:

@@ -264,7 +264,7 @@ def test_the_median_of_the_valid_repeats_is_the_score() -> None:
     seen = Path("seen").resolve()
     seen.mkdir()
     evaluator = evaluator.replace("os.environ['SEEN']", repr(str(seen)))
-    task = problem(evaluator, settings="[task]\nrepeats = 5\n")
+    task = problem(evaluator, settings="[task]\nrepeats = 5\n", sandbox="process")
     assert task.info.noisy
     found = scored(task)
     assert (found.status, found.score) == (Status.OK, 4.75)

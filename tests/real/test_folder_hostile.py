@@ -51,7 +51,7 @@ def evaluated(body: str, *, settings: str = "[task]\ntimeout = 30\n") -> Evaluat
         ("return {'score': 0.0, 'error': 'not sorted'}", INVALID, "error", "not sorted"),
         ("return {'score': 1.0, 'valid': False}", INVALID, "not_valid", "not valid"),
         ("os._exit(0)", ERROR, "no_result", "before it gave a score"),
-        ("os._exit(137)", ERROR, "crash", "status 137"),
+        ("os._exit(37)", ERROR, "crash", "status 37"),
         ("ctypes.string_at(0)", ERROR, "crash", "SIGSEGV"),
         ("os.kill(os.getpid(), signal.SIGKILL)", ERROR, "crash", "SIGKILL"),
         ("os.kill(0, signal.SIGTERM)\ntime.sleep(20)", ERROR, "crash", "SIGTERM"),
@@ -85,7 +85,9 @@ def test_each_way_to_give_no_score_has_its_status_and_reason(
     ],
 )
 def test_each_way_to_take_too_much_ends_at_the_limit(body: str, kind: str) -> None:
-    found = evaluated(body, settings=SHORT)
+    # Only a hang has to wait for its limit; memory runs out at once on an idle machine.
+    settings = SHORT if kind == "timeout" else SHORT.replace("= 1", "= 20")
+    found = evaluated(body, settings=settings)
     assert (found.status, found.error_class) == (TIMEOUT, kind)
 
 
@@ -173,7 +175,10 @@ def test_the_evaluators_environment_holds_no_key_of_the_user(
 def test_a_candidate_that_changes_a_protected_file_fails() -> None:
     evaluator = HONEST.replace("def evaluate", "import expected\ndef evaluate")
     task = problem(
-        evaluator, {"expected.py": "BEST = 1\n"}, settings='[task]\nprotected = ["exp*"]\n'
+        evaluator,
+        {"expected.py": "BEST = 1\n"},
+        settings='[task]\nprotected = ["exp*"]\n',
+        sandbox="process",
     )
     honest = scored(task)
     assert honest.status is Status.OK
@@ -190,6 +195,24 @@ def test_a_candidate_that_changes_a_protected_file_fails() -> None:
     assert scored(task, PROGRAM + "open('expected.py', 'a').close()\n").status is Status.OK
     replaced = PROGRAM + "import os\nos.remove('expected.py')\nos.mkfifo('expected.py')\n"
     assert scored(task, replaced).error_class == "tampered"
+    assert scored(task) == honest
+
+
+def test_in_bubblewrap_a_candidate_cannot_change_a_file_of_the_evaluator() -> None:
+    evaluator = HONEST.replace("def evaluate", "import expected\ndef evaluate")
+    task = problem(evaluator, {"expected.py": "BEST = 1\n"}, sandbox="bubblewrap")
+    honest = scored(task)
+    original = Path("task/expected.py").resolve()
+    for target in ("expected.py", "evaluator.py", "../driver/child.py"):
+        found = scored(task, PROGRAM + f"open({target!r}, 'a').write('# changed')\n")
+        # Another user's file to who was root, a read-only one to its owner.
+        assert (found.status, found.score) == (ERROR, 0.0)
+        assert found.error_class in {"OSError", "PermissionError"}
+        found = scored(task, PROGRAM + f"import os\nos.remove({target!r})\n")
+        assert found.status is ERROR
+    found = scored(task, PROGRAM + f"open({str(original)!r})\n")
+    assert (found.status, found.error_class) == (ERROR, "FileNotFoundError")
+    assert original.read_text() == "BEST = 1\n"
     assert scored(task) == honest
 
 

@@ -1,7 +1,7 @@
 """``daydream compare``."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,8 @@ from daydream.compare import Arm, Comparing, Interval, Summary, TaskComparison, 
 from daydream.errors import Stopped, UsageError
 from daydream.launch import RUNS
 from daydream.rounds import Surroundings
-from daydream.tasks.base import to_measure
+from daydream.sandbox.choose import weakness
+from daydream.tasks.base import TaskInfo, to_measure
 from daydream.tasks.load import load_task
 
 
@@ -62,20 +63,24 @@ def compare(
     names = registry.names("task") if task is None else [task]
     folder = out or RUNS / "compare" / datetime.fromtimestamp(_now(), UTC).strftime("%Y%m%dT%H%M%S")
     compared: list[TaskComparison] = []
+    infos: dict[str, TaskInfo] = {}
     with interruptible() as interrupted:
         for name in names:
             settings = shared.settings(flags, name, config)
+            info = load_task(name, settings.sandbox).info
+            output.warn(weakness(info.isolation))
             chosen = _seeds(seeds) or [settings.seed]
             asked = Comparing(name, settings, chosen, folder / _slug(name), trust)
             try:
                 compared.append(_one(asked, Surroundings(interrupted=interrupted), as_json=json))
+                infos[compared[-1].task] = info
             except Stopped as stopped:
                 again = f"daydream compare ... --out {output.shown(folder)}"
                 output.err().print(f"Stopped: {stopped.reason}", style="yellow", markup=False)
                 output.next_step(f"{again} continues it")
                 return stopped.exit_code
     if plot is not None:
-        _plot(plot, compared, names)
+        _plot(plot, compared, infos)
     _show(compared, as_json=json)
     if not json:
         output.out().print(f"Saved in {output.shown(folder)}", markup=False)
@@ -118,10 +123,8 @@ def _one(asked: Comparing, surroundings: Surroundings, *, as_json: bool) -> Task
         )
 
 
-def _plot(path: Path, compared: Sequence[TaskComparison], names: Sequence[str]) -> None:
+def _plot(path: Path, compared: Sequence[TaskComparison], infos: Mapping[str, TaskInfo]) -> None:
     from daydream.cli.charts.page import comparison_page, comparison_svg
-
-    infos = {one.task: load_task(name).info for one, name in zip(compared, names, strict=True)}
 
     def measure(task: str, score: float) -> float:
         return to_measure(infos[task], score)

@@ -53,6 +53,8 @@ class RunFlags:
     """Give scripted agents another world every round."""
     workers: int | None = None
     """Concurrent attempts; never changes a result. [default: cores]"""
+    sandbox: Literal["auto", "bubblewrap", "process"] | None = None
+    """Isolation of your evaluator: auto takes the strongest there is. [default: auto]"""
     max_calls: int | None = None
     """Stop, resumably, after so many attempts."""
     max_time: float | None = None

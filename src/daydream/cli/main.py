@@ -25,6 +25,7 @@ COMMANDS = (
     ("export", "daydream.cli.transfer:export", "Write a run's trees in another format."),
     ("import", "daydream.cli.transfer:import_", "Make a run of trees from elsewhere."),
     ("doctor", "daydream.cli.setup:doctor", "Check this machine."),
+    ("sandbox", "daydream.cli.sandboxes:app", "See what isolates untrusted code, and try it."),
 )
 """Name, where it is, what it does. Imported when called, so that start-up stays light."""
 

@@ -77,6 +77,12 @@ def seconds(value: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
+def warn(text: str) -> None:
+    """Show a warning, unless it is empty."""
+    if text:
+        err().print(text, style="yellow", markup=False)
+
+
 def next_step(*commands: str) -> None:
     """End a command by naming what is useful next."""
     err().print(Text("Next: " + " | ".join(commands), style="dim"))

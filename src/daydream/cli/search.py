@@ -12,6 +12,7 @@ from daydream.cli import flags as shared
 from daydream.cli import output, results
 from daydream.cli.progress import Progress, interruptible
 from daydream.rounds import Surroundings
+from daydream.sandbox.choose import weakness
 from daydream.summaries import RunResult
 from daydream.tasks.base import TaskInfo
 
@@ -44,6 +45,7 @@ def run(
     request = launch.Request(task, settings, out, trust)
     prepared = launch.prepare(request)
     info = prepared.task.info
+    output.warn(weakness(info.isolation))
     with interruptible() as interrupted, Progress(as_json=json) as progress:
         result = launch.start(
             request, prepared, Surroundings(interrupted=interrupted, notify=progress.notify)

@@ -12,8 +12,10 @@ from cyclopts import Parameter
 
 from daydream import registry
 from daydream.cli import output
-from daydream.config import cores
+from daydream.config import cores, environment_layer, resolve
 from daydream.rounds import versions
+from daydream.sandbox import host
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
 
@@ -25,7 +27,7 @@ FULL_SIZE = (
     "sum-diff:cap=512",
 )
 """Sizes that the literature reports, listed beside the defaults."""
-OPTIONAL = frozenset({"scipy"})
+OPTIONAL = frozenset({"isolation", "scipy"})
 
 
 def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -39,7 +41,7 @@ def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="
         Print JSON and nothing else on standard output.
     """
     if task is not None:
-        info = load_task(task).info
+        info = load_task(task, resolve([environment_layer()]).sandbox).info
         if json:
             output.emit(msgspec.to_builtins(info))
         else:
@@ -122,7 +124,7 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
             if find_spec("scipy") is not None
             else "missing: pip install 'daydream-rsi[tasks]' for local_search",
         ),
-        ("isolation", True, "process limits only: evaluators see your files; run code you trust"),
+        ("isolation", not host.missing(), _isolation()),
         ("disk", free_gb > 1, f"{free_gb:.1f} GB free here"),
     ]
     missing = [name for name, good, _ in checks if not good and name not in OPTIONAL]
@@ -138,3 +140,14 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
         output.out().print(output.table("This machine", ("what", "state", "detail"), rows))
         output.next_step("daydream run branch-world")
     return 3 if missing else 0
+
+
+def _isolation() -> str:
+    """Return the isolation that evaluations of a folder get here, and why no stronger one."""
+    reason = host.missing()
+    if not reason:
+        return ", ".join(BubblewrapSandbox().layers)
+    fallback = "process limits only: evaluators see your files; run code you trust"
+    if host.user() is not None:
+        fallback = "none for root unless asked for with sandbox = process"
+    return f"{fallback}. bubblewrap: {reason}"

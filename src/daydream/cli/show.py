@@ -80,7 +80,8 @@ def _info(folder: RunFolder, state: RunState) -> TaskInfo:
     source = folder.config().get("source")
     try:
         if isinstance(source, str):
-            return load_task(source).info
+            # For the facts alone: nothing is evaluated, so nothing has to isolate it.
+            return load_task(source, "process").info
     except DaydreamError as error:
         output.err().print(f"task cannot be built here: {error}", style="dim", markup=False)
     name = state.started.task if state.started is not None else "unknown"

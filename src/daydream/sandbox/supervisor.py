@@ -199,7 +199,7 @@ class Watch:
         if limit is None or used <= limit:
             return ""
         # Twice: a process that ends between two reads leaves its share to those read later.
-        sure = all(_shared_once(below(process_table(), os.getpid())) > limit for _ in range(2))
+        sure = all(shared_once(below(process_table(), os.getpid())) > limit for _ in range(2))
         return "memory" if len(tree) == 1 or sure else ""
 
     def end(self) -> int:
@@ -231,7 +231,7 @@ class Watch:
             time.sleep(0.001)
 
 
-def _shared_once(tree: Mapping[int, Process]) -> int:
+def shared_once(tree: Mapping[int, Process]) -> int:
     """Return the resident bytes of ``tree`` with shared pages counted once.
 
     Forked workers share most of their pages, so the plain sum would count a large array once for

@@ -55,6 +55,16 @@ def write_files(root: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(data)
 
 
+def let_others_read(root: Path) -> None:
+    """Give everyone read access below ``root``, whose own folder may stay closed to them."""
+    for folder, _, names in os.walk(root):
+        Path(folder).chmod(0o755)
+        for name in names:
+            path = Path(folder, name)
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | 0o444)
+
+
 def read_files(
     root: Path,
     *,

@@ -144,6 +144,9 @@ class TaskInfo(msgspec.Struct, frozen=True):
     attempt_cost: str = ""
     """What one attempt of the default agent may spend, in solves or evaluations."""
     records: tuple[Record, ...] = ()
+    isolation: tuple[str, ...] = ()
+    """What keeps its evaluations from this machine, the strength first; empty where they run no
+    program of the user's."""
     folder: str = ""
     """Absolute path of a user's own problem folder; empty for a task that comes with a package."""
 

@@ -19,15 +19,18 @@ from typing import Final
 import msgspec
 
 from daydream.canonical import content_hash, dumps, hash_of
-from daydream.config import user_environment
+from daydream.config import SandboxLevel
 from daydream.errors import ConfigError, TaskError
 from daydream.sandbox import child, standins
 from daydream.sandbox.base import Job, Limits, Sandbox
+from daydream.sandbox.choose import choose, strength
 from daydream.sandbox.process import ProcessSandbox
-from daydream.sandbox.workspace import workspace, write_files
+from daydream.sandbox.profiles import PROFILES
+from daydream.sandbox.workspace import let_others_read, workspace, write_files
 from daydream.tasks import verdict
 from daydream.tasks.base import Artifact, Evaluation, TaskInfo, failed
 from daydream.tasks.folder_settings import SETTINGS_FILE, FolderSettings, load_settings
+from daydream.tasks.folder_tools import environment, tool_paths
 from daydream.tasks.problem_files import (
     Evaluator,
     Program,
@@ -45,21 +48,10 @@ CONTRACT: Final = 1
 POLICY: Final = "parallel_refine-w4-d4"
 PROCESSES: Final = 512
 OUTPUT_BYTES: Final = 1 << 18
-PASSED: Final = re.compile(
-    r"PATH|LANG|LC_[A-Z]+|TZ|(DY)?LD_LIBRARY_PATH|PYTHONPATH|PYTHONUSERBASE|VIRTUAL_ENV"
-    r"|CONDA_PREFIX|CUDA_(HOME|PATH|VISIBLE_DEVICES|DEVICE_ORDER)|NVIDIA_VISIBLE_DEVICES"
-    r"|(HIP|ROCR)_VISIBLE_DEVICES|[A-Z]+_NUM_THREADS|(CARGO|RUSTUP|JAVA)_HOME|GO(PATH|ROOT)"
-    r"|JULIA_DEPOT_PATH"
-)
-"""Variables that any program needs to run. No key or token has such a name."""
-
-TOOLS: Final = {
-    "CARGO_HOME": ".cargo",
-    "JULIA_DEPOT_PATH": ".julia",
-    "PYTHONUSERBASE": ".local",
-    "RUSTUP_HOME": ".rustup",
-}
-"""Variables that say where a language keeps its packages, and their default below HOME."""
+SHOWN: Final = ("program", "evaluator", "driver")
+"""Folders of the workspace whose content an evaluation reads."""
+WRITABLE: Final = ("program", "evaluator", "home", "tmp", "results")
+"""Folders of the workspace that it writes in."""
 
 
 class FolderTask(msgspec.Struct, frozen=True):
@@ -75,12 +67,9 @@ class FolderTask(msgspec.Struct, frozen=True):
     limits: Limits
     environment: dict[str, str]
     """Variables passed on from the user."""
+    tools: tuple[str, ...] = ()
+    """Paths outside the folder that evaluations read."""
     sandbox: Sandbox = ProcessSandbox()
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The isolation in force, for the screen and for every result."""
-        return self.sandbox.layers
 
     def problem(self) -> dict[str, bytes] | None:
         """Return the files of the whole folder, to be kept with a run; None if it is too large."""
@@ -129,6 +118,8 @@ class FolderTask(msgspec.Struct, frozen=True):
                 cwd=str(home),
                 env=self._variables(place),
                 stdin=dumps(request),
+                readable=self._readable(place),
+                scratch=tuple(str(place / name) for name in ("", *WRITABLE)),
             )
             before = self._originals()
             result = self.sandbox.run(job, self.limits)
@@ -156,7 +147,19 @@ class FolderTask(msgspec.Struct, frozen=True):
             (place / name).mkdir()
         for source in (child.__file__, standins.__file__):
             shutil.copyfile(source, place / "driver" / Path(source).name)
+        # The workspace itself stays closed to others; the sandbox's user gets what lies in it.
+        for name in SHOWN:
+            let_others_read(place / name)
         return home
+
+    def _readable(self, place: Path) -> tuple[str, ...]:
+        """Return what the evaluation reads: the parts of the workspace, so that it can write beside
+        them but not in them, the large data in its own place, and the tools.
+        """
+        original = self.folder / self.evaluator.home
+        inside = (str(path) for name in SHOWN for path in (place / name).iterdir())
+        linked = (str((original / name).resolve()) for name in self.evaluator.linked)
+        return (*inside, *linked, *self.tools)
 
     def _variables(self, place: Path) -> dict[str, str]:
         return {
@@ -206,11 +209,11 @@ def combined(evaluations: list[Evaluation]) -> Evaluation:
     return msgspec.structs.replace(nearest, score=median, diagnostics=diagnostics)
 
 
-def open_folder(path: Path) -> FolderTask:
+def open_folder(path: Path, sandbox: SandboxLevel = "auto") -> FolderTask:
     """Return the task of the folder at ``path``, with the settings of its ``daydream.toml``.
 
     Raises :class:`TaskError` for a folder without program or evaluator, :class:`ConfigError` for a
-    wrong setting.
+    wrong setting, :class:`EnvironmentMissing` where ``sandbox`` cannot run.
     """
     folder = path.resolve()
     if not folder.is_dir():
@@ -218,10 +221,12 @@ def open_folder(path: Path) -> FolderTask:
             f"{path} is no folder (expected one with an initial program and an evaluator); make "
             "one with: daydream init NAME"
         )
-    return build_folder(folder, load_settings(folder))
+    return build_folder(folder, load_settings(folder), sandbox)
 
 
-def build_folder(path: Path, settings: FolderSettings) -> FolderTask:
+def build_folder(
+    path: Path, settings: FolderSettings, sandbox: SandboxLevel = "auto"
+) -> FolderTask:
     """Return the task of the folder at ``path`` under ``settings``.
 
     Raises as :func:`open_folder` does.
@@ -229,14 +234,14 @@ def build_folder(path: Path, settings: FolderSettings) -> FolderTask:
     folder = path.resolve()
     program = find_program(folder, settings)
     evaluator = find_evaluator(folder, settings, program)
-    sandbox = ProcessSandbox()
+    chosen = choose(sandbox, PROFILES["evaluator"], devices=settings.gpu)
     name = slug(settings.name or folder.name)
     title = settings.name or folder.name
     info = TaskInfo(
         name=name,
         title=title,
         statement=_statement(folder, settings, program),
-        evaluator=_version(folder, settings, program, evaluator, sandbox.layers),
+        evaluator=_version(folder, settings, program, evaluator, strength(chosen.layers)),
         policy=POLICY,
         agent="",
         measure=settings.measure or settings.score or "score",
@@ -246,7 +251,9 @@ def build_folder(path: Path, settings: FolderSettings) -> FolderTask:
         noisy=settings.repeats > 1 if settings.noisy is None else settings.noisy,
         attempt_cost=f"{settings.repeats} evaluation{'s' if settings.repeats > 1 else ''}",
         folder=str(folder),
+        isolation=chosen.layers,
     )
+    python, variables = _interpreter(folder, settings), environment(settings)
     limits = Limits(
         wall_s=settings.timeout,
         memory_mb=settings.memory_mb or _half_of_memory(),
@@ -259,10 +266,11 @@ def build_folder(path: Path, settings: FolderSettings) -> FolderTask:
         info=info,
         program=program,
         evaluator=evaluator,
-        python=_interpreter(folder, settings),
+        python=python,
         limits=limits,
-        environment=_environment(settings),
-        sandbox=sandbox,
+        environment=variables,
+        tools=tool_paths(python, variables, settings.readable),
+        sandbox=chosen,
     )
 
 
@@ -276,7 +284,7 @@ def _version(
     settings: FolderSettings,
     program: Program,
     evaluator: Evaluator,
-    layers: tuple[str, ...],
+    isolation: str,
 ) -> str:
     home = folder / evaluator.home
     return hash_of(
@@ -292,7 +300,7 @@ def _version(
             "repeats": settings.repeats,
             "cascade": settings.thresholds,
             "score": settings.score,
-            "layers": layers,
+            "layers": (isolation,),
         }
     )
 
@@ -322,18 +330,6 @@ def _interpreter(folder: Path, settings: FolderSettings) -> str:
             f"path, relative to the folder); correct it in {SETTINGS_FILE}"
         )
     return found
-
-
-def _environment(settings: FolderSettings) -> dict[str, str]:
-    known = user_environment()
-    # HOME moves into the workspace; what the user installed below his own must still be found.
-    for name, place in TOOLS.items():
-        path = Path(known.get("HOME", "/nonexistent"), place)
-        if path.is_dir():
-            known.setdefault(name, str(path))
-    return {
-        name: text for name, text in known.items() if PASSED.fullmatch(name) or name in settings.env
-    }
 
 
 def _half_of_memory() -> int:

@@ -65,6 +65,10 @@ class FolderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Globs of entries that are no part of the evaluator: not copied, not in its version."""
     link: tuple[str, ...] = ()
     """Globs of large data that evaluations read in place, through a link, instead of in a copy."""
+    readable: tuple[str, ...] = ()
+    """Paths outside the folder that evaluations may read, such as ``/data/sets``."""
+    gpu: bool = False
+    """Let evaluations use the GPUs."""
     env: tuple[str, ...] = ()
     """Names of environment variables that the evaluator may see, beside those of any program."""
 

@@ -5,19 +5,22 @@ from pathlib import Path
 from typing import cast
 
 from daydream import registry
+from daydream.config import SandboxLevel
 from daydream.errors import RegistryError, TaskError
 from daydream.tasks.base import Task, TaskFactory
 
 
-def load_task(name: str) -> Task:
+def load_task(name: str, sandbox: SandboxLevel = "auto") -> Task:
     """Return the task called ``name``; a path (or a name of an existing folder) is a user's folder.
 
-    Raises :class:`RegistryError` for an unknown name, :class:`TaskError` for bad parameters.
+    ``sandbox`` is what isolates the evaluations of a folder. Raises :class:`RegistryError` for an
+    unknown name, :class:`TaskError` for bad parameters, :class:`EnvironmentMissing` where that
+    sandbox cannot run.
     """
     if is_path(name):
         from daydream.tasks.folder import open_folder
 
-        return open_folder(Path(name))
+        return open_folder(Path(name), sandbox)
     head, _, tail = name.partition(":")
     factory = registry.load("task", registry.TASK_ALIASES.get(head, head))
     if not callable(factory):

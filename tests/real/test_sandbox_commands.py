@@ -1,0 +1,118 @@
+"""``daydream sandbox`` and what other commands say of isolation, as people call them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daydream.cli.main import main
+from daydream.sandbox import host
+from daydream.sandbox.process import ProcessSandbox
+from daydream.sandbox.self_check import check
+from tests.real.problems import HONEST, PROGRAM
+
+
+def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, object]]:
+    code = main([*argv, "--json"] if "--" not in argv else list(argv))
+    return code, json.loads(capsys.readouterr().out)
+
+
+def folder() -> str:
+    Path("mine").mkdir()
+    Path("mine/initial_program.py").write_text(PROGRAM)
+    Path("mine/evaluator.py").write_text(HONEST)
+    return "./mine"
+
+
+def test_exec_answers_with_what_became_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "echo out; echo err >&2; pwd; exit 3"
+    code, found = shown(
+        capsys, "sandbox", "exec", "--profile", "compile", "--json", "--", "sh", "-c", script
+    )
+    assert code == 1
+    assert {key: found[key] for key in ("outcome", "exit", "stdout", "stderr")} == {
+        "outcome": "exited",
+        "exit": 3,
+        "stdout": "out\n/work\n",
+        "stderr": "err\n",
+    }
+    assert set(found) == {
+        *("outcome", "exit", "stdout", "stderr", "wall_s", "cpu_s", "peak_mb", "layers")
+    }
+    assert found["layers"][0] == "bubblewrap"  # type: ignore[index]
+
+
+def test_exec_hides_the_terminal_from_what_a_command_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["sandbox", "exec", "--", "printf", "\\033]0;owned\\007plain\\n"]) == 0
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out
+    assert "plain" in out
+    assert "isolation: bubblewrap" in err.replace("\n", " ")
+
+
+def test_exec_without_a_command_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox", "exec", "--profile", "policy"]) == 2
+    assert "no command to run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("profile", ["candidate", "evaluator"])
+def test_check_holds_every_promise(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = shown(capsys, "sandbox", "check", "--profile", profile)
+    bad = [one for one in found["checks"] if not one["ok"]]  # type: ignore[attr-defined]
+    assert (code, bad, found["ok"]) == (0, [], True)
+
+
+def test_check_finds_out_what_the_process_sandbox_does_not_hold() -> None:
+    found = {one.name: one.ok for one in check(ProcessSandbox())}
+    assert not any(found[name] for name in ("host files", "processes", "system calls"))
+    assert all(found[name] for name in ("runs", "memory", "CPU time", "wall time", "nothing left"))
+
+
+def test_a_missing_bubblewrap_is_named_with_its_package(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "PATH", str(Path.cwd()))
+    monkeypatch.setattr(host, "programs", host.programs.__wrapped__)
+    monkeypatch.setattr(host, "missing", host.missing.__wrapped__)
+    assert main(["sandbox", "check"]) == 3
+    assert "apt-get install bubblewrap" in capsys.readouterr().err.replace("\n", " ")
+    code, found = shown(capsys, "doctor")
+    details = {one["name"]: one["detail"] for one in found["checks"]}  # type: ignore[attr-defined]
+    assert code == 0
+    assert "bwrap is not installed" in details["isolation"]
+
+
+def test_doctor_names_the_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = shown(capsys, "doctor")
+    details = {one["name"]: one["detail"] for one in found["checks"]}  # type: ignore[attr-defined]
+    assert details["isolation"].startswith("bubblewrap, user, namespaces, seccomp, rlimits, ")
+
+
+def test_the_isolation_is_part_of_the_evaluators_version_and_kept_with_the_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = folder()
+    _, strong = shown(capsys, "tasks", source)
+    monkeypatch.setenv("DAYDREAM_SANDBOX", "process")
+    _, weak = shown(capsys, "tasks", source)
+    assert strong["evaluator"] != weak["evaluator"]
+    assert (strong["isolation"][0], weak["isolation"]) == ("bubblewrap", ["process"])  # type: ignore[index]
+    agent = f"command:cp {Path('mine/initial_program.py').resolve()} initial_program.py"
+    argv = ["run", source, "--agent", agent, "--rounds", "1", "--max-calls", "1", "--out", "weak"]
+    assert main(argv) == 0
+    assert "isolation: process limits only" in capsys.readouterr().err.replace("\n", " ")
+    assert 'isolation = ["process"]' in Path("weak/run.toml").read_text()
+    monkeypatch.delenv("DAYDREAM_SANDBOX")
+    assert main([*argv[:-1], "strong"]) == 0
+    assert "process limits" not in capsys.readouterr().err
+    assert 'isolation = ["bubblewrap"' in Path("strong/run.toml").read_text()
+
+
+def test_a_wrong_level_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAYDREAM_SANDBOX", "docker")
+    assert main(["sandbox", "exec", "--", "true"]) == 2
+    assert "sandbox" in capsys.readouterr().err

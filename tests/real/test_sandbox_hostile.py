@@ -1,0 +1,498 @@
+"""Hostile jobs against the whole bubblewrap sandbox: each with its outcome, and nothing left.
+
+Every case is bounded: seconds, 400 MiB, 200 processes. What a case may not reach is asserted from
+the outside wherever that can be seen there.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from daydream.sandbox.base import ExecResult, Job, Limits
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
+from daydream.sandbox.collect import FILE_BYTES
+from daydream.sandbox.profiles import PROFILES
+
+PRELUDE = (
+    "import ctypes, errno, mmap, os, resource, signal, socket, stat, sys, threading, time\n"
+    "libc = ctypes.CDLL(None, use_errno=True)\n"
+    "def tried(function, *arguments):\n"
+    "    try: function(*arguments)\n"
+    "    except OSError as error: return errno.errorcode[error.errno]\n"
+    "    except MemoryError: return 'MemoryError'\n"
+    "    return 'done'\n"
+    "def call(name, *arguments):\n"
+    "    ctypes.set_errno(0)\n"
+    "    done = getattr(libc, name)(*arguments)\n"
+    "    return errno.errorcode[ctypes.get_errno()] if done == -1 else 'done'\n"
+)
+SMALL = msgspec.structs.replace(PROFILES["candidate"], space_mb=16, shared_mb=8, open_files=64)
+WIDE = Limits(wall_s=30, memory_mb=400)
+
+
+def run(
+    code: str,
+    *arguments: str,
+    limits: Limits = WIDE,
+    sandbox: BubblewrapSandbox | None = None,
+    collect: tuple[str, ...] = (),
+    readable: tuple[str, ...] = (),
+) -> ExecResult:
+    job = Job(
+        (sys.executable, "-I", "-S", "-c", PRELUDE + code, *arguments),
+        "/work",
+        {"PATH": "/usr/bin", "HOME": "/work"},
+        readable=readable,
+        scratch=("/work",),
+        collect=collect,
+    )
+    return (sandbox or BubblewrapSandbox(SMALL)).run(job, limits)
+
+
+def said(code: str, sandbox: BubblewrapSandbox | None = None, limits: Limits = WIDE) -> str:
+    found = run(code, sandbox=sandbox, limits=limits)
+    assert (found.outcome, found.exit) == ("exited", 0), found
+    return found.stdout.decode().strip()
+
+
+def shell(script: str, sandbox: BubblewrapSandbox) -> str:
+    job = Job(("/bin/sh", "-c", script), "/tmp", {"PATH": "/usr/bin"})
+    return sandbox.run(job, WIDE).stdout.decode().strip()
+
+
+def marked(mark: str) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+# ------------------------------------------------------------------ processes, time and memory
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        # 1, 2: daemons and children that hold the output open.
+        (
+            "for _ in range(3):\n    if os.fork() == 0:\n        os.setsid()\n"
+            "        signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "        if os.fork() == 0: time.sleep(60)\n        os._exit(0)\n",
+            "exited",
+        ),
+        ("if os.fork() == 0: time.sleep(60)\n", "exited"),
+        # 5, 6: spinning children, a stopped job, closed standard streams.
+        ("for _ in range(3):\n    if os.fork() == 0: break\nwhile True: pass", "wall"),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", "wall"),
+        ("os.close(0); os.close(1); os.close(2); time.sleep(60)", "wall"),
+        # 7: signals to everyone who can be reached.
+        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(0, signal.SIGTERM)", "exited"),
+        ("os.kill(0, signal.SIGKILL)\ntime.sleep(60)", "signalled"),
+        ("os.kill(-1, signal.SIGKILL)", "exited"),
+        ("try: os.kill(1, signal.SIGKILL)\nexcept OSError: pass", "exited"),
+        # 24: ends without a word.
+        ("ctypes.string_at(0)", "signalled"),
+    ],
+)
+def test_however_a_job_ends_nothing_of_it_is_left(code: str, outcome: str) -> None:
+    mark = f"hostile-{os.getpid()}-{abs(hash(code))}"
+    limits = Limits(wall_s=2 if outcome == "wall" else 30, processes=20)
+    found = run(code, mark, limits=limits)
+    assert found.outcome == outcome, found
+    assert found.result == b""
+    assert marked(mark) == []
+
+
+def test_a_fork_bomb_and_a_thread_bomb_end_at_their_limit() -> None:
+    code = (
+        "made = 0\nwhile made < 200:\n    try: child = os.fork()\n    except OSError: break\n"
+        "    if child == 0: time.sleep(60)\n    made += 1\nprint(made)"
+    )
+    limits = Limits(wall_s=20, processes=20)
+    assert 10 <= int(said(code, limits=limits)) <= 20
+    code = (
+        "made = 0\nwhile made < 200:\n    try: threading.Thread(target=time.sleep, args=(60,),"
+        " daemon=True).start()\n    except RuntimeError: break\n    made += 1\n"
+        "print(made, flush=True)\nos._exit(0)"
+    )
+    assert 10 <= int(said(code, limits=limits)) <= 20
+
+
+def test_a_busy_loop_that_ignores_the_warning_is_killed_a_second_later() -> None:
+    code = "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
+    found = run(code, limits=Limits(wall_s=60, cpu_s=1))
+    assert found.outcome == "cpu"
+    assert 0.9 <= found.cpu_s <= 3
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "held = [bytearray(16 << 20) for _ in range(24)]\n"
+        "for one in held: one[::4096] = b'x' * len(one[::4096])\ntime.sleep(9)",
+        "for _ in range(3): os.fork()\nheld = bytearray(40 << 20)\n"
+        "held[::4096] = b'x' * len(held[::4096])\ntime.sleep(9)",
+        # 10: memory that no limit of one process sees.
+        "held = [os.memfd_create('x') for _ in range(8)]\n"
+        "for one in held * 40: os.write(one, bytes(1 << 20))\ntime.sleep(9)",
+    ],
+)
+def test_memory_in_any_form_ends_the_job_and_the_peak_is_known(code: str) -> None:
+    found = run(code, limits=Limits(wall_s=20, memory_mb=150))
+    if "watchdog" in found.layers and "memfd" in code:
+        assert found.outcome == "exited"
+        assert b"PermissionError" in found.stderr
+        return
+    assert found.outcome == "memory", found
+    assert 100 <= found.peak_mb <= 300
+
+
+def test_without_a_cgroup_hidden_memory_is_refused_and_the_watchdog_ends_the_rest() -> None:
+    sandbox = NoGroup(SMALL)
+    assert said("print(tried(os.memfd_create, 'x'))", sandbox) == "EPERM"
+    code = (
+        "for _ in range(2): os.fork()\nheld = bytearray(60 << 20)\n"
+        "held[::4096] = b'x' * len(held[::4096])\ntime.sleep(9)"
+    )
+    found = run(code, limits=Limits(wall_s=20, memory_mb=150), sandbox=sandbox)
+    assert found.outcome == "memory"
+    assert found.peak_mb > 150
+
+
+# --------------------------------------------------------------------------- output and files
+
+
+@pytest.mark.parametrize("descriptor", [1, 2, 3])
+def test_a_flood_is_cut_and_ended(descriptor: int) -> None:
+    code = f"data = bytes(1 << 20)\nwhile True: os.write({descriptor}, data)"
+    found = run(code, limits=Limits(wall_s=60, output_bytes=1 << 16))
+    assert found.outcome == "output"
+    assert (len(found.stdout) <= 1 << 16, len(found.stderr) <= 1 << 16) == (True, True)
+    assert found.result == b""
+    assert found.wall_s < 50
+
+
+def test_every_place_to_write_is_read_only_or_of_limited_size() -> None:
+    code = (
+        "def fill(path):\n    with open(path + '/fill', 'wb', buffering=0) as file:\n"
+        "        for _ in range(100): file.write(bytes(1 << 20))\n"
+        "places = '/work', '/tmp', '/dev/shm', '/', '/dev', '/etc', '/usr'\n"
+        "print([tried(fill, place) for place in places])"
+    )
+    answers = said(code)
+    assert answers == str(["ENOSPC"] * 3 + ["EROFS"] * 4)
+
+
+def test_many_empty_files_end_with_the_job() -> None:
+    code = "for n in range(20_000): os.close(os.open(f'{n}', os.O_CREAT))"
+    found = run(code, limits=Limits(wall_s=20, memory_mb=200), collect=("1",))
+    assert (found.outcome, found.files) == ("exited", {"1": b""})
+
+
+def test_descriptors_end_at_their_limit() -> None:
+    assert said("print(tried(lambda: [os.dup(1) for _ in range(5000)]))") == "EMFILE"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("os.symlink('/etc/passwd', 'r')", "Too many levels of symbolic links"),
+        ("os.symlink('/proc/1/root/etc/passwd', 'r')", "Too many levels"),
+        ("open('real', 'w').write('x'); os.symlink('real', 'r')", "Too many levels"),
+        ("os.mkfifo('r')", "no regular file"),
+        ("os.mkdir('r')", "no regular file"),
+        ("socket.socket(socket.AF_UNIX).bind('r')", "cannot be opened"),
+        ("open('real', 'w').write('x'); os.link('real', 'r')", "2 names"),
+        ("open('r', 'wb').truncate(FILE + 1)", "expected at most"),
+        ("os.mkdir('d'); os.chdir('d'); open('r', 'w')", "No such file"),
+        ("pass", "No such file"),
+    ],
+)
+def test_a_result_that_is_no_plain_file_is_refused_without_blocking(code: str, reason: str) -> None:
+    found = run(code.replace("FILE", str(FILE_BYTES)), collect=("r",))
+    assert (found.outcome, found.exit, found.files) == ("exited", 0, {})
+    assert reason in found.not_taken["r"]
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/hostname", "a/../../x", "", "a//b", "./r"])
+def test_a_path_that_leaves_the_folder_is_refused(name: str) -> None:
+    found = run("open('r', 'w').write('good')", collect=(name, "r"))
+    assert found.files == {"r": b"good"}
+    assert "plain path" in found.not_taken[name]
+
+
+def test_odd_names_depth_and_huge_sparse_files_do_no_harm() -> None:
+    code = (
+        "print(tried(os.truncate, os.open('sparse', os.O_CREAT | os.O_RDWR), 1 << 40))\n"
+        "os.mkdir('x' * 255); open(b'\\xff\\xfe', 'w').close()\n"
+        "for _ in range(1500): os.mkdir('d'); os.chdir('d')\n"
+        "os.chdir('/work'); open('r', 'w').write('good')"
+    ).replace("print", "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nprint")
+    found = run(code, collect=("r",))
+    assert (found.stdout, found.files) == (b"EFBIG\n", {"r": b"good"})
+
+
+def test_device_files_cannot_be_made() -> None:
+    assert said("print(tried(os.mknod, 'd', stat.S_IFCHR | 0o600, 0x0101))") == "EPERM"
+
+
+# ------------------------------------------------------------------------- network and sight
+
+
+def test_no_socket_reaches_the_machine() -> None:
+    abstract = f"\0daydream-{os.getpid()}"
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as named:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen()
+        named.bind(abstract)
+        named.listen()
+        code = (
+            "print([tried(socket.socket, family) for family in (2, 10, 16, 17, 40)],"
+            f"tried(socket.socket(socket.AF_UNIX).connect, {abstract!r}))"
+        )
+        assert said(code) == "['EACCES', 'EACCES', 'EACCES', 'EACCES', 'EACCES'] ECONNREFUSED"
+        wide = BubblewrapSandbox(PROFILES["evaluator"])
+        port = tcp.getsockname()[1]
+        code = (
+            f"print(tried(socket.create_connection, ('127.0.0.1', {port})),"
+            "tried(socket.create_connection, ('192.0.2.1', 80), 2), tried(socket.socket, 40))"
+        )
+        assert said(code, wide) == "ECONNREFUSED ENETUNREACH EACCES"
+
+
+def test_the_disk_the_home_and_other_jobs_are_out_of_sight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    places = [str(secret), str(Path.home()), "/etc/shadow", "/var", "/sys", "/run", "/home"]
+    assert said(f"print([os.path.exists(p) for p in {places!r}])") == str([False] * len(places))
+    monkeypatch.setenv("SOME_API_KEY", "key-of-the-user")
+    code = "print([open(f'/proc/{n}/environ').read().count('key-of') for n in ('1', 'self')])"
+    assert said(code) == "[0, 0]"
+    names = said("print(sorted(os.environ))")
+    assert names == "['HOME', 'LC_CTYPE', 'PATH', 'PWD']"
+    shown = run("print(open(sys.argv[1]).read())", str(secret), readable=(str(secret),))
+    assert shown.stdout == b"key\n"
+    changed = run("print(tried(open, sys.argv[1], 'w'))", str(secret), readable=(str(secret),))
+    assert changed.stdout.strip() in {b"EROFS", b"EACCES"}
+    assert secret.read_text() == "key"
+
+
+def test_the_kernels_settings_and_calls_are_out_of_reach() -> None:
+    code = (
+        "print([tried(os.open, '/proc/sys/' + p, os.O_WRONLY)"
+        " for p in ('kernel/core_pattern', 'vm/overcommit_ratio', 'kernel/panic')])"
+    )
+    assert set(said(code).strip("[]").replace("'", "").split(", ")) <= {"EACCES", "EROFS"}
+    before = Path("/proc/sys/vm/overcommit_ratio").read_text()
+    code = (
+        "calls = ('unshare', 0x10000000), ('setns', 0, 0), ('mount', b'a', b'/tmp', b'b', 0, 0),"
+        " ('chroot', b'/tmp'), ('ptrace', 16, 1, 0, 0), ('personality', 8), ('acct', 0),"
+        " ('syscall', 321, 0, 0, 0), ('syscall', 425, 1, 0), ('syscall', 250, 0, 0),"
+        " ('syscall', 323, 0), ('syscall', 298, 0, 0, -1, -1, 0), ('syscall', 56, 0x10000011, 0)\n"
+        "print({call(*c) for c in calls}, call('syscall', 435, 0, 0), os.getuid())\n"
+    )
+    machine = os.uname().machine
+    if machine == "x86_64":
+        assert said(code) == "{'EPERM'} ENOSYS 1000"
+    assert Path("/proc/sys/vm/overcommit_ratio").read_text() == before
+
+
+def test_a_job_has_no_capability_and_cannot_gain_one() -> None:
+    code = (
+        "found = dict(line.split(':\\t', 1) for line in open('/proc/self/status'))\n"
+        "print(int(found['CapEff'], 16), int(found['CapBnd'], 16), found['NoNewPrivs'].strip())"
+    )
+    assert said(code) == "0 0 1"
+    assert said("print(tried(os.setuid, 0))") in {"EPERM", "EINVAL"}
+
+
+def test_what_one_job_leaves_no_other_one_finds() -> None:
+    places = ("/work", "/tmp", "/dev/shm")
+    leave = f"for p in {places}: open(p + '/left', 'w').write('here')"
+    assert run(leave).exit == 0
+    assert said(f"print([os.listdir(p) for p in {places}])") == "[[], [], []]"
+
+
+def test_two_jobs_at_once_neither_see_nor_signal_each_other() -> None:
+    mark = f"neighbour-{os.getpid()}"
+    results: list[ExecResult] = []
+    patient = "open('/tmp/ready', 'w').close()\ntime.sleep(1.5)\nprint('lived')"
+    thread = threading.Thread(target=lambda: results.append(run(patient, mark)))
+    thread.start()
+    while not marked(mark):
+        os.sched_yield()
+    code = (
+        "seen = [open(f'/proc/{n}/cmdline').read() for n in os.listdir('/proc') if n.isdigit()]\n"
+        "tried(os.kill, -1, signal.SIGTERM)\nprint(any('neigh' + 'bour' in one for one in seen))"
+    )
+    assert said(code) == "False"
+    thread.join()
+    assert (results[0].exit, results[0].stdout) == (0, b"lived\n")
+
+
+def test_nothing_that_the_parent_holds_open_is_passed_on(tmp_path: Path) -> None:
+    held = os.open(tmp_path / "held", os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(held, True)
+    try:
+        assert said("print(sorted(os.listdir('/proc/self/fd'), key=int)[:-1])") == str(
+            ["0", "1", "2", "3"]
+        )
+    finally:
+        os.close(held)
+
+
+def test_a_module_in_the_working_folder_is_not_imported() -> None:
+    code = "open('json.py', 'w').write('raise SystemExit(7)')\nimport json\nprint(json.dumps(1))"
+    assert said(code) == "1"
+
+
+def test_escapes_and_binary_output_are_kept_as_bytes() -> None:
+    found = run("os.write(2, b'\\x1b]0;x\\x07\\xff' * 10)\nraise ValueError('y' * 10_000_000)")
+    assert found.stderr.startswith(b"\x1b]0;x\x07\xff")
+    assert len(found.stderr) <= 1 << 20
+
+
+PARENT = """
+import sys
+from daydream.sandbox.base import Job, Limits
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
+code = "import os, time\\nif os.fork() == 0: os.setsid()\\ntime.sleep(60)"
+BubblewrapSandbox().run(
+    Job((sys.executable, "-I", "-S", "-c", code, sys.argv[1]), "/", {}), Limits(wall_s=60)
+)
+"""
+
+
+def test_a_killed_parent_takes_the_whole_job_with_it_and_its_group_is_swept() -> None:
+    mark = f"orphan-{os.getpid()}"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, mark])
+    while len(marked(mark)) < 4:
+        assert parent.poll() is None
+        os.sched_yield()
+    parent.kill()
+    parent.wait()
+    while marked(mark):
+        os.sched_yield()
+    name = f"daydream-{parent.pid}-"
+    # Any later process that runs a job sweeps what dead ones left.
+    code = PARENT.replace("time.sleep(60)", "pass")
+    assert subprocess.run([sys.executable, "-c", code, mark], check=False).returncode == 0
+    groups = Path("/sys/fs/cgroup").glob(f"**/{name}*")
+    assert [place for place in groups if place.is_dir()] == []
+
+
+# --------------------------------------------------- each layer taken away lets something through
+
+
+class NoGroup(BubblewrapSandbox):
+    """Has no control group."""
+
+    def _group(self, bounds: object) -> None:
+        return None
+
+
+class NoFilter(BubblewrapSandbox):
+    """Allows every system call."""
+
+    def _filter(self, *, bounded: bool) -> bytes:
+        return bytes.fromhex("0600000000 00ff7f".replace(" ", ""))
+
+
+class NoEachLimits(BubblewrapSandbox):
+    """Sets no limit on a process."""
+
+    def _each(self, bounds: object) -> list[str]:
+        return []
+
+
+class Writable(BubblewrapSandbox):
+    """Leaves its own root writable, as bubblewrap does by itself."""
+
+    def _view(self, *arguments: object, **_: object) -> list[str]:
+        words = super()._view(*arguments)  # type: ignore[arg-type]
+        at = words.index("--remount-ro")
+        return words[:at] + words[at + 4 :]
+
+
+class SeesTheDisk(BubblewrapSandbox):
+    """Shows the whole disk, as the usual line of bubblewrap does."""
+
+    def _view(self, *arguments: object, **_: object) -> list[str]:
+        words = super()._view(*arguments)  # type: ignore[arg-type]
+        at = words.index("--ro-bind")
+        options = [*words[:at], "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        rest = words[words.index("--seccomp") : words.index("--chdir")]
+        return [*options, "--tmpfs", "/tmp", *rest, "--chdir", "/tmp"]
+
+
+class StaysRoot(SeesTheDisk):
+    """Starts bubblewrap as who is asking."""
+
+    def _become(self) -> tuple[str, ...]:
+        return ()
+
+    def _user(self) -> None:
+        return None
+
+
+class SharesTheNetwork(BubblewrapSandbox):
+    """Keeps the machine's network."""
+
+    def _view(self, *arguments: object, **_: object) -> list[str]:
+        words = super()._view(*arguments)  # type: ignore[arg-type]
+        return [word for word in words if word != "--unshare-net"]
+
+
+def test_without_the_filter_more_of_the_kernel_can_be_reached() -> None:
+    assert said("print(call('personality', 8))", NoFilter(SMALL)) == "done"
+    assert said("print(tried(socket.socket, 40))", NoFilter(SMALL)) == "done"
+
+
+def test_without_limits_on_each_process_a_file_and_the_descriptors_grow() -> None:
+    code = "print(tried(lambda: [os.dup(1) for _ in range(200)]))"
+    assert said(code, NoEachLimits(SMALL)) == "done"
+
+
+def test_without_the_last_mounts_the_root_can_be_written() -> None:
+    code = (
+        "print([tried(os.open, p + '/x', os.O_WRONLY | os.O_CREAT) for p in ('/', '/dev', '/etc')])"
+    )
+    assert said(code, Writable(SMALL)) == "['done', 'done', 'done']"
+
+
+def test_without_a_view_of_its_own_a_job_sees_the_disk() -> None:
+    script = "grep -c ^root: /etc/passwd"
+    assert shell(script, SeesTheDisk(SMALL)) == "1"
+    assert shell(script, BubblewrapSandbox(SMALL)) == "0"
+
+
+def test_without_a_network_namespace_a_job_reaches_the_machine() -> None:
+    with socket.socket() as tcp:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen()
+        port = tcp.getsockname()[1]
+        code = f"print(tried(socket.create_connection, ('127.0.0.1', {port})))"
+        assert said(code, SharesTheNetwork(PROFILES["evaluator"])) == "done"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reached"), [(StaysRoot, os.geteuid() == 0), (SeesTheDisk, False)]
+)
+def test_only_another_user_keeps_root_from_the_kernels_settings(
+    kind: type[BubblewrapSandbox], reached: bool
+) -> None:
+    # Opened for appending and nothing appended.
+    script = "if (: >>/proc/sys/kernel/core_pattern) 2>/dev/null; then echo open; else echo no; fi"
+    assert shell(script, kind(SMALL)) == ("open" if reached else "no")
