@@ -48,11 +48,11 @@ class PolicyLimits(msgspec.Struct, frozen=True):
     """What a policy may use."""
 
     decision_s: float = 5.0
-    """Wall time of one message, however many worlds it decides in."""
+    """CPU time of one message, however many worlds it decides in."""
     start_s: float = 20.0
-    """Wall time until the file is loaded."""
+    """CPU time until the file is loaded."""
     world_s: float = 2.0
-    """Wall time that each world adds to what all decisions may take."""
+    """CPU time that each world adds to what all decisions may take."""
     cpu_s: int = 600
     """CPU time of one process; the same for any number of worlds, or it would tell them."""
     memory_mb: int = 512
