@@ -7,7 +7,8 @@ A name maps to ``module:attribute``. Packages can add names through the entry po
 import difflib
 import importlib
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from daydream.errors import EnvironmentMissing, RegistryError
@@ -55,10 +56,15 @@ PLURALS: Final[Mapping[str, str]] = {
 }
 
 
+@cache
+def _extensions(family: str) -> Mapping[str, EntryPoint]:
+    """The entry points of other packages; reading the metadata of all packages takes a while."""
+    return {entry.name: entry for entry in entry_points(group=f"daydream.{PLURALS[family]}")}
+
+
 def names(family: str) -> list[str]:
     """Return the known names of ``family`` (task, policy, proposer, agent), sorted."""
-    extra = {entry.name for entry in entry_points(group=f"daydream.{PLURALS[family]}")}
-    return sorted(set(FAMILIES[family]) | extra)
+    return sorted({*FAMILIES[family], *_extensions(family)})
 
 
 def load(family: str, name: str) -> object:
@@ -69,11 +75,11 @@ def load(family: str, name: str) -> object:
     """
     target = FAMILIES[family].get(name)
     if target is None:
-        for entry in entry_points(group=f"daydream.{PLURALS[family]}"):
-            if entry.name == name:
-                loaded: object = entry.load()
-                return loaded
-        raise unknown(family, name, names(family))
+        entry = _extensions(family).get(name)
+        if entry is None:
+            raise unknown(family, name, names(family))
+        loaded: object = entry.load()
+        return loaded
     module, _, attribute = target.partition(":")
     try:
         found: object = getattr(importlib.import_module(module), attribute)

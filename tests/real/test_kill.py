@@ -1,6 +1,7 @@
 """``kill -9`` at random instants: a resumed run ends with the tree of an uninterrupted one."""
 
 import random
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -40,6 +41,16 @@ def _measured(whole: Path) -> float:
     start_s = time.monotonic()
     daydream("run", "branch-world", "--out", str(whole))
     return time.monotonic() - start_s
+
+
+def test_a_run_killed_before_its_first_record_resumes() -> None:
+    daydream("run", "branch-world", "--out", "whole")
+    daydream("run", "branch-world", "--out", "r", "--max-calls", "1")
+    shutil.copytree("r", "begun", ignore=shutil.ignore_patterns("journal.jsonl", "*.gz", "0*"))
+    shown = daydream("show", "begun", "--json").json
+    assert (shown["calls"], shown["finished"]) == (0, False)
+    daydream("resume", "begun")
+    assert history(Path("begun")) == history(Path("whole"))
 
 
 def test_killed_runs_resume_to_the_uninterrupted_result() -> None:

@@ -39,6 +39,9 @@ FOLDERS = ("blobs", "history", "policies")
 OWN_NAMES = frozenset({"lock", "run.toml", ".run.toml.tmp", JOURNAL, *FOLDERS})
 """What a run folder may hold before its first event."""
 
+EMPTY = JournalReading((), None, 0)
+"""The reading of a journal that holds nothing yet."""
+
 _TREE = msgspec.json.Decoder(Tree)
 _POLICY = re.compile(r"\d{3,}-.+\.(?:json|py)", re.ASCII)
 _OBJECT = msgspec.json.Decoder(dict[str, object])
@@ -94,16 +97,18 @@ class RunFolder:
         when it is no run folder, another process writes it, or its journal is damaged.
         """
         journal = path / JOURNAL
-        if not journal.is_file():
+        # A kill may come after the configuration and before the first record: an empty run.
+        unbegun = not journal.exists() and (path / "run.toml").is_file()
+        if not (journal.is_file() or unbegun):
             raise StoreError(
                 f"{path} is no run folder: it has no {JOURNAL} (expected one that `daydream run` "
                 "made); name another folder, or start the run again"
             )
         if clock is None:
-            return cls(path, read_journal(journal), None, None)
+            return cls(path, EMPTY if unbegun else read_journal(journal), None, None)
         lock = RunLock(path / "lock")
         try:
-            reading = read_journal(journal)
+            reading = EMPTY if unbegun else read_journal(journal)
             repair_best(path)
             writer = Journal(journal, clock=clock, good_bytes=reading.good_bytes)
         except BaseException:
@@ -145,7 +150,8 @@ class RunFolder:
         """Return every event of the journal as it is now."""
         journal = self.path / JOURNAL
         with disk_errors("read", journal):
-            unchanged = journal.stat().st_size == self.reading.good_bytes
+            size = journal.stat().st_size if journal.exists() else 0
+            unchanged = size == self.reading.good_bytes
         return self.reading.events if unchanged else read_journal(journal).events
 
     def state(self) -> RunState:

@@ -60,7 +60,7 @@ FULL_SCALE: Final = 0.005
 1 / C; at scale 1 that is worth four attempts, at this scale one attempt costs 0.00001."""
 
 Variant: TypeAlias = Literal["first", "second", "third-weak", "third-strict"]
-VARIANTS: Final = ("first", "second", "third-weak", "third-strict")
+VARIANTS: Final[tuple[Variant, ...]] = ("first", "second", "third-weak", "third-strict")
 
 _RECORDS: Final = (
     ("first", 1.5028628982558258, "TTT-Discover, 30000 steps"),
@@ -173,7 +173,7 @@ def variant_of(info: TaskInfo) -> Variant:
     """Return the variant that a task of this module is about."""
     for variant in VARIANTS:
         if f"variant={variant}," in info.name:
-            return cast("Variant", variant)
+            return variant
     return "first"
 
 
@@ -271,7 +271,7 @@ def _info(variant: Variant, bins: int, name: str) -> TaskInfo:
     }[variant]
     return TaskInfo(
         name=name,
-        title=f"step functions with a flat autoconvolution: {variant} inequality, {bins} steps",
+        title=f"Step functions with a flat autoconvolution: {variant} inequality, {bins} steps",
         statement=(
             f"Find {sign} heights h_0 ... h_{bins - 1} of a step function f with n = {bins} equal "
             f"steps on [-1/4, 1/4] that {aim}, where c = h * h is the autoconvolution of the "
@@ -285,7 +285,9 @@ def _info(variant: Variant, bins: int, name: str) -> TaskInfo:
         goal=goal,
         transform="reciprocal" if goal == "min" else "identity",
         scale=1.0 if seed_size else FULL_SCALE,
-        attempt_cost="400 changes, each scored in floats" if seed_size else "",
+        attempt_cost="400 changes, each scored in floats"
+        if seed_size
+        else "64 coarse starts, raced, or 2 finer solves",
         records=tuple(
             Record(value, source, None if value in _PUBLISHED_AS_TEXT else True)
             for which, value, source in _RECORDS

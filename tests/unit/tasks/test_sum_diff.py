@@ -106,4 +106,5 @@ def test_other_caps_are_other_evaluators_and_wrong_parameters_are_named() -> Non
 
 def test_records_are_those_that_the_cap_allows() -> None:
     assert [record.value for record in _task("cap=8").info.records] == [1.0344212156259982]
-    assert max(record.value for record in _task("cap=512").info.records) == 1.1448868597133133
+    checked = [record.value for record in _task("cap=512").info.records if record.exact]
+    assert max(checked) == 1.1448868597133133

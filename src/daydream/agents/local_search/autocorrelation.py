@@ -2,9 +2,10 @@
 
 A function with n steps is also one with 2n steps, so an attempt works at a coarse level and stores
 each height several times; the next one sees the level in the repetition, doubles it and solves
-again. The first attempts of a branch spend their effort on random starts at the coarsest
-level, whose results have a heavy tail on the good side: the start decides the final value. Once the
-level is the task's own, attempts disturb the parent and solve again.
+again. The first attempt of a branch spends its effort on random starts at the coarsest level. Their
+results have a heavy tail on the good side and the start decides the final value, so the starts
+race, and only those that lead at a small beta are solved to the end. Once the level is the task's
+own, attempts disturb the parent and solve again.
 
 The solver is L-BFGS on a soft maximum, log(sum(exp(beta v))) / beta with v the ratio at each knot
 of the autoconvolution (by FFT), for rising beta; the other sign of v takes part for the strict
@@ -31,11 +32,16 @@ from daydream.tasks.autocorrelation import (
 Vector: TypeAlias = NDArray[np.float64]
 
 UNIT: Final = "solves"
-EFFORT: Final = 16
-"""Coarse solves of an attempt that opens a branch; finer ones do an eighth of it, at least two."""
-COARSEST: Final = 60
+EFFORT: Final = 64
+"""Coarse starts of an attempt that opens a branch; finer ones solve a 32nd of it, at least two."""
+COARSEST: Final = 120
 """Fewest steps of the coarsest level."""
-START_BETAS: Final = (20.0, 60.0, 200.0, 600.0, 2_000.0, 6_000.0, 20_000.0)
+HEATS: Final = ((20.0, 8), (60.0, 4))
+"""Rounds of the race between starts: beta, and one of how many goes on. What becomes a good
+function stands out early: at beta 60 it leads by more than the rest differ among themselves."""
+ROUGH_SHARE: Final = 0.6
+"""Of the starts; good functions are rough, and smoothing one of them to half its steps loses it."""
+START_BETAS: Final = (200.0, 600.0, 2_000.0, 6_000.0, 20_000.0)
 FINE_BETAS: Final = (600.0, 2_000.0, 6_000.0, 20_000.0, 60_000.0)
 ITERATIONS: Final = 300
 """L-BFGS iterations for each beta."""
@@ -51,13 +57,13 @@ def propose(context: AttemptContext, effort: int) -> Proposal:
     if context.depth == 1 or level == 1:
         coarse = _coarsest(bins)
         starts = [_start(coarse, variant, rng) for _ in range(effort)]
-        found = _best([_solve(start, variant, START_BETAS) for start in starts], variant)
+        found = _best(_race(starts, variant), variant)
         how = f"best of {effort} starts with {coarse} steps"
     else:
         steps = parent[:: bins // level]
         finer = min(2 * level, bins)
         base = np.repeat(steps, finer // level)
-        tries = max(2, effort // 8)
+        tries = max(2, effort // 32)
         noise = [0.0, *(0.02 * (i + 1) for i in range(tries - 1))]
         starts = [base * (1 + size * rng.standard_normal(finer)) for size in noise]
         solved = [_solve(start, variant, FINE_BETAS) for start in starts]
@@ -85,9 +91,10 @@ def _level(heights: Vector) -> int:
 
 
 def _start(n: int, variant: Variant, rng: np.random.Generator) -> Vector:
-    """Return a random piecewise linear function with mean 1."""
-    knots = int(rng.integers(3, 40))
+    """Return a random function with mean 1: smooth between few knots, or rough to the last step."""
     signed = variant.startswith("third")
+    rough = rng.random() < ROUGH_SHARE
+    knots = n if rough else int(rng.integers(3, 40))
     values = rng.normal(0.6, 1.0, knots) if signed else rng.random(knots)
     heights = np.interp(np.linspace(0, 1, n), np.linspace(0, 1, knots), values)
     if rng.random() < 0.5:
@@ -97,6 +104,22 @@ def _start(n: int, variant: Variant, rng: np.random.Generator) -> Vector:
     if heights.sum() < 0.1 * n:
         heights = heights + 0.3
     return np.asarray(heights * (n / heights.sum()), dtype=np.float64)
+
+
+def _race(starts: Sequence[Vector], variant: Variant) -> list[Vector]:
+    """Return the starts that lead after each heat, solved to the end."""
+    running = list(starts)
+    for beta, share in HEATS:
+        solved = [_solve(start, variant, (beta,)) for start in running]
+        solved.sort(key=lambda heights: _soft(heights, variant, beta))
+        running = solved[: max(1, len(solved) // share)]
+    return [_solve(start, variant, START_BETAS) for start in running]
+
+
+def _soft(heights: Vector, variant: Variant, beta: float) -> float:
+    size = next_fast_len(2 * len(heights), real=True)
+    free = heights if variant.startswith("third") else np.sqrt(heights)
+    return _smooth(free, variant, beta, size)[0]
 
 
 def _best(found: Sequence[Vector], variant: Variant) -> Vector:
