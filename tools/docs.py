@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from daydream import errors, registry
+from daydream import config, errors, registry
 from daydream.cli import flags
 from daydream.config import RunSettings
 from daydream.policies.specs import families
@@ -108,7 +108,10 @@ def settings_table() -> str:
     """Return the settings of a run: defaults as they resolve, meanings as the flags give them."""
     meanings = {
         name: re.sub(r" \[default: [^\]]*\]", "", text)
-        for name, text in field_docs(flags, "RunFlags").items()
+        for name, text in {
+            **field_docs(config, "RunSettings"),
+            **field_docs(flags, "RunFlags"),
+        }.items()
     }
     return _fields_table(RunSettings, meanings)
 
@@ -122,7 +125,8 @@ def folder_settings_table() -> str:
 def _fields_table(kind: type[msgspec.Struct], meanings: Mapping[str, str]) -> str:
     rows = []
     for field in msgspec.structs.fields(kind):
-        default = "" if field.default in (None, "") else f"`{json.dumps(field.default)}`"
+        plain = field.default not in (None, "", msgspec.NODEFAULT)
+        default = f"`{json.dumps(field.default)}`" if plain else ""
         meaning = meanings[field.name].replace("``", "`").replace("<", "&lt;")
         rows.append((f"`{field.name}`", default, meaning))
     return table(("key", "default", "meaning"), rows)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import msgspec
 
 from daydream.errors import Stopped
+from daydream.llm.budget import Allowance
+from daydream.llm.client import Client, Line
 from daydream.online import Attempt, Plan
 from daydream.store.events import (
     AnyEvent,
@@ -13,6 +15,8 @@ from daydream.store.events import (
     AttemptFinished,
     Measured,
     RootEvaluated,
+    Usage,
+    UsageSpent,
 )
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RunState
@@ -28,18 +32,32 @@ class Budget(msgspec.Struct, frozen=True):
     """Attempts over the whole run, those of earlier commands included."""
     max_time: float | None = None
     """Seconds of wall time of this command."""
+    allowance: Allowance = Allowance()
+    """Money and tokens; its calls and seconds stand beside the two above."""
+
+    @classmethod
+    def of(cls, max_calls: int | None, max_time: float | None, allowance: Allowance) -> "Budget":
+        """Return the tighter of both ways to state calls and time."""
+        calls = [one for one in (max_calls, allowance.calls) if one is not None]
+        times = [one for one in (max_time, allowance.seconds) if one is not None]
+        return cls(min(calls, default=None), min(times, default=None), allowance)
 
 
 class Book:
-    """The journal and its folded state, kept in step. The only writer of a run's events."""
+    """The journal and its folded state, kept in step. The only writer of a run's events.
+
+    Attempts journal what they spend from their own threads; all else comes from one.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.state: RunState = folder.state()
+        self._guard = threading.Lock()
 
     def emit(self, event: AnyEvent, *, durable: bool | None = None) -> None:
         """Append ``event`` and fold it in, stamped."""
-        self.state.apply(self.folder.journal.append(event, durable=durable))
+        with self._guard:
+            self.state.apply(self.folder.journal.append(event, durable=durable))
 
     def artifact(self, digest: str) -> Artifact:
         """Return the stored artifact with this hash."""
@@ -80,6 +98,17 @@ class Gate:
             raise Stopped(f"spent --max-calls {budget.max_calls}")
         if budget.max_time is not None and self._clock() - self._begun >= budget.max_time:
             raise Stopped(f"spent --max-time {budget.max_time:g} s")
+        spent = budget.allowance.spent_by(self._book.state.usage)
+        if spent is not None:
+            raise Stopped(f"the budget of {spent} is spent")
+
+
+class Metering(msgspec.Struct, frozen=True):
+    """How the attempts of a model agent are watched."""
+
+    client: Client
+    max_failures: int
+    """Attempts in a row without an artifact before the run stops; 0 never stops it."""
 
 
 class RoundLedger:
@@ -92,7 +121,11 @@ class RoundLedger:
         gate: Gate,
         *,
         on_attempt: Callable[[AttemptFinished, Attempt], None],
+        metering: Metering | None = None,
     ) -> None:
+        self._metering = metering
+        self._failures = 0
+        self._cause = ""
         self._book = book
         self._round = number
         self._gate = gate
@@ -121,7 +154,18 @@ class RoundLedger:
         )
 
     def may_dispatch(self) -> None:
-        """Raise :class:`Stopped` when a budget is spent or somebody asked to stop."""
+        """Raise :class:`Stopped` when a budget is spent or somebody asked to stop.
+
+        It is raised as well, for an exit code of 1, when the model left too many attempts in a row
+        without an answer that can be used.
+        """
+        most = 0 if self._metering is None else self._metering.max_failures
+        if 0 < most <= self._failures:
+            raise Stopped(
+                f"{self._failures} attempts in a row brought nothing from the model; the last: "
+                f"{self._cause}",
+                exit_code=1,
+            )
         self._gate.check(self._in_flight)
 
     def dispatched(self, plan: Plan) -> None:
@@ -139,9 +183,29 @@ class RoundLedger:
             )
         )
 
+    def line(self, plan: Plan) -> Line | None:
+        """Return the line over which this attempt asks models; None for agents that ask none."""
+        if self._metering is None:
+            return None
+
+        def journal(usage: Usage) -> None:
+            self._book.emit(
+                UsageSpent(
+                    round=self._round,
+                    purpose="attempt",
+                    usage=usage,
+                    batch=plan.batch,
+                    slot=plan.slot,
+                )
+            )
+
+        return self._metering.client.line(journal)
+
     def record(self, attempt: Attempt) -> None:
         """Store the artifact, then its record, both durably."""
         self._in_flight -= 1
+        self._failures = self._failures + 1 if attempt.artifact is None else 0
+        self._cause = attempt.evaluation.message
         plan, verdict = attempt.plan, attempt.evaluation
         digest = None
         if attempt.artifact is not None:

@@ -23,7 +23,7 @@ from daydream.launch import (
 from daydream.objective import MARGIN, mean
 from daydream.online import Attempts
 from daydream.rounds import Surroundings, workers_of
-from daydream.store.run_folder import JOURNAL, RunFolder
+from daydream.store.run_folder import JOURNAL, REPLIES, RunFolder
 from daydream.summaries import RunResult
 from daydream.tasks.base import TaskInfo
 from daydream.tree import Status, Tree
@@ -219,6 +219,8 @@ def compare_task(
         prepared = prepare(request)
         info = prepared.task.info
         arms: dict[str, Arm] = {}
+        # A question that both arms ask in one place gets one answer.
+        shared = msgspec.structs.replace(surroundings, replies=asked.out / f"seed-{seed}" / REPLIES)
         with Attempts(
             prepared.task, prepared.agent, workers=workers_of(settings), share=True
         ) as attempts:
@@ -231,7 +233,7 @@ def compare_task(
                     )
                 folder = asked.out / f"seed-{seed}" / name
                 arm_request = Request(asked.source, arm_settings, folder, asked.trust)
-                arms[name] = _play_arm(arm_request, attempts, surroundings)
+                arms[name] = _play_arm(arm_request, attempts, shared)
         pairs.append(Pair(seed, arms["fixed"], arms["dream"]))
     if info is None:
         raise UsageError("compare was given no seeds (expected such as --seeds 0-9)")

@@ -15,13 +15,25 @@ import msgspec
 from daydream.errors import ConfigError
 
 PREFIX = "DAYDREAM_"
-OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT"})
+MOCK_VARIABLE = "DAYDREAM_MOCK"
+OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT", MOCK_VARIABLE})
 """Variables of ours that are no settings."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 SandboxLevel = Literal["auto", "bubblewrap", "process"]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model costs, in US dollars for a million tokens."""
+
+    input: Weight
+    output: Weight
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """Return the cost of so many tokens, in US dollars."""
+        return (self.input * input_tokens + self.output * output_tokens) / 1e6
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,10 +70,20 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: Positive | None = None
     max_time: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds of wall time for one command."""
+    budget: str = ""
+    """What may be spent, such as ``5usd,2Mtok,1h,200calls``; empty spends without a limit."""
+    max_failures: Natural = 5
+    """Attempts in a row that a model leaves without an answer before the run stops; 0 never."""
+    preflight: bool = True
+    """Ask the model one tiny question before the first attempt."""
+    cache: Literal["on", "off", "only"] = "on"
+    """Whether stored answers of models are used; ``only`` asks no server."""
+    prices: dict[str, Price] = {}
+    """Model string to US dollars for a million tokens; without one a cost is unknown."""
 
 
-BUDGETS = frozenset({"max_calls", "max_time"})
-OPERATIONAL = BUDGETS | {"workers", "rounds"}
+BUDGETS = frozenset({"budget", "max_calls", "max_time"})
+OPERATIONAL = BUDGETS | {"workers", "rounds", "max_failures", "preflight", "cache", "prices"}
 """Settings that a resume may change: they are no part of what a finished attempt means."""
 
 
@@ -139,6 +161,16 @@ def environment_layer(environ: Mapping[str, str] | None = None) -> Layer:
         if name.startswith(PREFIX) and name not in OTHER_VARIABLES
     }
     return Layer("environment", values, textual=True)
+
+
+def variable(name: str) -> str:
+    """Return the environment variable ``name`` without blanks around it; empty when not set."""
+    return os.environ.get(name, "").strip()
+
+
+def mocking() -> bool:
+    """Return whether ``DAYDREAM_MOCK`` asks to replace every model by the mock."""
+    return variable(MOCK_VARIABLE) not in {"", "0"}
 
 
 def user_environment() -> dict[str, str]:

@@ -11,6 +11,7 @@
     │   └── PolicyFault       what a policy file did wrong in one of many worlds
     ├── SelectionError        no candidate can be deployed
     ├── AgentError            a discovery agent produced nothing that can be evaluated
+    │   └── ModelError        a model brought no answer
     ├── SandboxError          the sandbox itself failed (a failing command is no error)
     ├── StoreError            a run folder cannot be read or written
     └── Stopped               the run was asked to stop; what was paid for is kept
@@ -74,6 +75,10 @@ class TaskError(UsageError):
 
 class AgentError(DaydreamError):
     """A discovery agent could not make an artifact; the attempt becomes a failed node."""
+
+
+class ModelError(AgentError):
+    """A model brought no answer: unreachable, refused, or silent for too long."""
 
 
 class SandboxError(DaydreamError):

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from daydream.agents.base import DiscoveryAgent
+from daydream.agents.base import DiscoveryAgent, MeteredAgent
 from daydream.agents.load import load_agent
 from daydream.bookkeeping import Book
 from daydream.canonical import JsonObject, JsonValue, dumps
 from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
 from daydream.errors import ConfigError, StoreError, UsageError
 from daydream.isolation import check_policy
+from daydream.llm.budget import parse_budget
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.rounds import Plan, Surroundings, load_proposer, play, versions, workers_of
@@ -83,7 +84,21 @@ def prepare(request: Request) -> Prepared:
     check_policy(spec, limit=settings.max_parallelism)
     source = str(Path(request.source).resolve()) if is_path(request.source) else info.name
     agent = load_agent(settings.agent, info)
+    check_budget(settings, agent)
     return Prepared(task, agent, Plan(settings, spec, source), _problem(task))
+
+
+def check_budget(settings: RunSettings, agent: DiscoveryAgent) -> None:
+    """Raise :class:`ConfigError` for a budget that cannot be read, or kept for want of a price."""
+    allowance = parse_budget(settings.budget)
+    if allowance.usd is None or not isinstance(agent, MeteredAgent):
+        return
+    if agent.model not in settings.prices:
+        raise ConfigError(
+            f"a budget of {allowance.usd:g} usd needs the price of {agent.model} (expected under "
+            f'[run.prices] in a settings file: "{agent.model}" = {{ input = 0.25, output = 2.0 }}, '
+            "usd for a million tokens); or state the budget in tokens or calls"
+        )
 
 
 def _problem(task: Task) -> Artifact | None:
@@ -208,6 +223,7 @@ def _rebuild(
     settings = resolve([Layer(str(path), kept), Layer("resume", changes)])
     task = load_task(_at_hand(folder, source, config.get("problem")), settings.sandbox)
     agent = load_agent(settings.agent, task.info)
+    check_budget(settings, agent)
     policy = spec_from_json(json.loads(spec), trust=trust)
     check_policy(policy, limit=settings.max_parallelism)
     return Prepared(task, agent, Plan(settings, policy, source), _problem(task))

@@ -14,10 +14,17 @@ from typing import Protocol, cast
 import msgspec
 
 from daydream.agents import process as remote
-from daydream.agents.base import Ancestor, AttemptContext, DiscoveryAgent, Proposal
+from daydream.agents.base import (
+    Ancestor,
+    AttemptContext,
+    DiscoveryAgent,
+    MeteredAgent,
+    Proposal,
+)
 from daydream.canonical import JsonObject, clean_json, clean_text, seed_of
 from daydream.config import worker_environment
 from daydream.errors import Stopped
+from daydream.llm.client import Line
 from daydream.sandbox.workers import Worker, WorkerFailed
 from daydream.search import Revealed
 from daydream.store.events import Usage
@@ -82,6 +89,10 @@ class Ledger(Protocol):
         """Note that an attempt starts."""
         ...
 
+    def line(self, plan: Plan) -> Line | None:
+        """Return what the attempt asks models over; None where its agent asks none."""
+        ...
+
     def record(self, attempt: Attempt) -> None:
         """Keep a finished attempt; durable when this returns."""
         ...
@@ -107,7 +118,7 @@ class OnlineSettings(msgspec.Struct, frozen=True):
 
 
 class _Backend(Protocol):
-    def propose(self, context: AttemptContext) -> tuple[Proposal, float]: ...
+    def propose(self, context: AttemptContext, line: Line | None) -> tuple[Proposal, float]: ...
     def evaluate(self, artifact: Artifact) -> tuple[Evaluation, float]: ...
     def close(self) -> None: ...
 
@@ -117,9 +128,11 @@ class _Inline:
         self._task = task
         self._agent = agent
 
-    def propose(self, context: AttemptContext) -> tuple[Proposal, float]:
-        start = time.thread_time()
-        return self._agent.propose(context), time.thread_time() - start
+    def propose(self, context: AttemptContext, line: Line | None) -> tuple[Proposal, float]:
+        start, agent = time.thread_time(), self._agent
+        if line is not None and isinstance(agent, MeteredAgent):
+            return agent.propose_over(context, line), time.thread_time() - start
+        return agent.propose(context), time.thread_time() - start
 
     def evaluate(self, artifact: Artifact) -> tuple[Evaluation, float]:
         start = time.thread_time()
@@ -133,7 +146,7 @@ class _Remote:
     def __init__(self, task: str, agent: str) -> None:
         self._worker = Worker(remote.SETUP, (task, agent), worker_environment())
 
-    def propose(self, context: AttemptContext) -> tuple[Proposal, float]:
+    def propose(self, context: AttemptContext, line: Line | None) -> tuple[Proposal, float]:
         timed = cast("remote.Timed", self._worker.call(remote.PROPOSE, context))
         return cast("Proposal", timed.value), timed.cpu_s
 
@@ -189,9 +202,14 @@ class Attempts:
             backend.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, plan: Plan, context: AttemptContext) -> "Future[Attempt]":
-        """Start one attempt; its result never raises for what the agent or the task did."""
-        return self._threads.submit(self._attempt, plan, context)
+    def submit(
+        self, plan: Plan, context: AttemptContext, line: Line | None = None
+    ) -> "Future[Attempt]":
+        """Start one attempt; its result never raises for what the agent or the task did.
+
+        It raises :class:`Stopped` where the budget ended the attempt between two requests.
+        """
+        return self._threads.submit(self._attempt, plan, context, line)
 
     def evaluate_root(self, artifact: Artifact) -> Evaluation:
         """Return the root's evaluation; a raising evaluator gives a failed one."""
@@ -214,14 +232,16 @@ class Attempts:
                 self._backends.append(found)
         return found
 
-    def _attempt(self, plan: Plan, context: AttemptContext) -> Attempt:
+    def _attempt(self, plan: Plan, context: AttemptContext, line: Line | None) -> Attempt:
         start = self._clock()
         proposal: Proposal | None = None
         cpu = spent = 0.0
         reused = False
         try:
-            proposal, cpu = self._propose(context)
+            proposal, cpu = self._propose(context, line)
             evaluation, reused, spent = self._evaluate(proposal.artifact)
+        except Stopped:
+            raise
         except Exception as error:  # noqa: BLE001 - the attempt boundary: a bad attempt is data
             evaluation = _failure(error, "agent" if proposal is None else "evaluator")
         made = Proposal(Artifact({})) if proposal is None else proposal
@@ -231,21 +251,21 @@ class Attempts:
             artifact=None if proposal is None else proposal.artifact,
             rationale=clean_text(made.rationale, 4_000),
             notes=cast("JsonObject", clean_json(made.notes)),
-            usage=made.usage,
+            usage=made.usage if line is None else made.usage + line.usage,
             reused=reused,
             wall_s=self._clock() - start,
             cpu_s=cpu + spent,
         )
 
-    def _propose(self, context: AttemptContext) -> tuple[Proposal, float]:
+    def _propose(self, context: AttemptContext, line: Line | None) -> tuple[Proposal, float]:
         memo = self._proposals
         if memo is None:
-            return self._backend().propose(context)
+            return self._backend().propose(context, line)
         seeds = f"{context.round} {context.branch} {context.depth} {context.attempt_seed}"
         key = f"{seeds} {context.world_seed} {context.parent.hash}"
         if key in memo:
             return memo[key], 0.0
-        proposal, cpu = self._backend().propose(context)
+        proposal, cpu = self._backend().propose(context, line)
         memo[key] = proposal
         return proposal, cpu
 
@@ -393,12 +413,18 @@ class OnlineWorld:
                     break
                 plan = waiting.pop(0)
                 ledger.dispatched(plan)
-                running.add(attempts.submit(plan, self._context(plan)))
+                running.add(attempts.submit(plan, self._context(plan), ledger.line(plan)))
             done, running = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=lambda one: one.result().plan.slot):
-                attempt = future.result()
+            cut = [future.exception() for future in done if future.exception() is not None]
+            ended = [future.result() for future in done if future.exception() is None]
+            for attempt in sorted(ended, key=lambda one: one.plan.slot):
                 ledger.record(attempt)
                 made[attempt.plan.slot] = attempt
+            for error in cut:
+                if not isinstance(error, Stopped):
+                    raise RuntimeError("an attempt escaped its boundary") from error
+                stopped = stopped or error
+                waiting.clear()
         if stopped is not None:
             raise stopped
         return made

@@ -38,6 +38,7 @@ PROPOSERS: Final[Mapping[str, str]] = {
     "system1": "daydream.proposers.system1:System1",
 }
 AGENTS: Final[Mapping[str, str]] = {
+    "chat": "daydream.agents.chat.agent:build",
     "command": "daydream.agents.command_line:build",
     "local_search": "daydream.agents.local_search.agent:build",
     "scripted": "daydream.agents.scripted.agent:build",

@@ -5,21 +5,35 @@ from any instant: finished attempts are read back, the rest of the rollout is ma
 """
 
 import platform
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 from typing import TypeAlias, cast
 
 import msgspec
 
 from daydream import registry
-from daydream.bookkeeping import Book, Budget, Gate, RoundLedger, root_record, verdict_of
+from daydream.agents.base import MeteredAgent
+from daydream.bookkeeping import (
+    Book,
+    Budget,
+    Gate,
+    Metering,
+    RoundLedger,
+    root_record,
+    verdict_of,
+)
 from daydream.canonical import JsonObject
 from daydream.config import RunSettings, cores
 from daydream.errors import DaydreamError, RegistryError, Stopped
 from daydream.isolation import open_policy, replay_apart
+from daydream.llm.budget import Purse, parse_budget
+from daydream.llm.cache import ReplyCache
+from daydream.llm.client import Around, Client
 from daydream.objective import Objective
 from daydream.online import Attempt, Attempts, OnlineSettings, OnlineWorld, Start
 from daydream.policies.base import BuiltinSpec, PolicySpec
@@ -29,6 +43,7 @@ from daydream.proposers.base import Proposer, Scored
 from daydream.search import Rollout, solve
 from daydream.selection import Scorer, Selection, Settings, report, select
 from daydream.store import events as log
+from daydream.store.run_folder import REPLIES
 from daydream.summaries import RunResult, result_of_state, summary_json
 from daydream.tasks.base import Artifact, TaskInfo
 from daydream.tree import Pool, Status, Tree, make_pool
@@ -77,6 +92,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     timer: Callable[[], float] = time.monotonic
     interrupted: threading.Event = threading.Event()
     notify: Callable[[Notice], None] = lambda notice: None
+    replies: Path | None = None
+    """Answers of models that this run shares with others; None keeps its own."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -106,6 +123,7 @@ def play(book: Book, attempts: Attempts, plan: Plan, surroundings: Surroundings)
         book.emit(log.Stopped(reason=f"{type(error).__name__}: {error}"), durable=True)
         raise
     finally:
+        run.close()
         run.write_summary()
     return result_of_state(book.folder.path, book.state, stopped)
 
@@ -123,10 +141,15 @@ class _Run:
         self._around = surroundings
         self._gate = Gate(
             book,
-            Budget(plan.settings.max_calls, plan.settings.max_time),
+            Budget.of(
+                plan.settings.max_calls,
+                plan.settings.max_time,
+                parse_budget(plan.settings.budget),
+            ),
             clock=surroundings.timer,
             interrupted=surroundings.interrupted,
         )
+        self._metering: Metering | None = None
         self._root = self._first_root()
         self._trees = [
             tree for tree in book.folder.trees() if tree.evaluator == self._info.evaluator
@@ -150,6 +173,28 @@ class _Run:
             spec = self._deployed(number, spec)
         if not state.finished:
             book.emit(log.RunFinished(), durable=True)
+
+    def close(self) -> None:
+        """Close what talks to models."""
+        if self._metering is not None:
+            self._metering.client.close()
+
+    def _metered(self, number: int) -> Metering | None:
+        """Return how the model agent is watched, after one tiny question; None for other agents."""
+        agent, settings = self._attempts.agent, self._settings
+        if self._metering is not None or not isinstance(agent, MeteredAgent):
+            return self._metering
+        client = client_of(self._book, settings, self._around)
+        self._metering = Metering(client, settings.max_failures)
+        if settings.preflight and settings.cache != "only":
+            agent.preflight(
+                client.line(
+                    lambda usage: self._book.emit(
+                        log.UsageSpent(round=number, purpose="preflight", usage=usage)
+                    )
+                )
+            )
+        return self._metering
 
     def _first_round(self) -> int:
         """The first round of the current evaluator; earlier ones belong to another pool."""
@@ -197,12 +242,15 @@ class _Run:
                 durable=True,
             )
         start = self._evaluated(number, artifact)
+        metering = self._metered(number)
         self._around.notify(
             RoundBegan(number, self._last_round(), spec.name, planned_attempts(spec))
         )
         world = OnlineWorld(
             self._attempts,
-            RoundLedger(book, number, self._gate, on_attempt=self._after_attempt),
+            RoundLedger(
+                book, number, self._gate, on_attempt=self._after_attempt, metering=metering
+            ),
             start,
             OnlineSettings(
                 seed=settings.seed,
@@ -316,6 +364,16 @@ class _Run:
         """Rewrite ``summary.json`` from the journal's state."""
         result = result_of_state(self._book.folder.path, self._book.state)
         self._book.folder.write_summary(summary_json(result, self._info, self._settings))
+
+
+def client_of(book: Book, settings: RunSettings, around: Surroundings) -> Client:
+    """Return what asks models for the run in ``book``, within its budget. Close it when done."""
+    return Client(
+        Purse(parse_budget(settings.budget), settings.prices, book.state.usage),
+        Around(around.timer, around.interrupted.wait, random.Random(settings.seed)),
+        cache=ReplyCache(around.replies or book.folder.path / REPLIES),
+        use=settings.cache,
+    )
 
 
 def widened(selection: Selection, margin: int, pool: Pool, settings: Settings) -> Scored:

@@ -37,6 +37,10 @@ class RoundSummary(msgspec.Struct, frozen=True):
     """Policy of the next round; None before the selection."""
     selection: JsonObject | None = None
     usage: log.Usage = log.Usage()
+    """Everything that requests to models of this round cost, lost ones included."""
+    lost: log.Usage = log.Usage()
+    """The part of it that attempts spent which did not finish (yet): a crash or a budget cut them
+    off, or they are in flight."""
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -64,7 +68,8 @@ def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None)
         cum += len(known.finished)
         own = max(scores, default=None)
         best = own if best is None else best if own is None else max(best, own)
-        usage = log.Usage()
+        lost = sum(known.pending.values(), start=known.lost_usage)
+        usage = state.other_usage.get(number, log.Usage()) + lost
         for event in known.finished.values():
             usage += event.usage
         chosen = known.selection
@@ -84,6 +89,7 @@ def result_of_state(path: Path, state: RunState, stopped: Stopped | None = None)
                 deployed=None if chosen is None else chosen.deployed,
                 selection=None if chosen is None else chosen.report,
                 usage=usage,
+                lost=lost,
             )
         )
         off_record = None if chosen is None else _off_record(chosen.report)

@@ -16,13 +16,7 @@ from tests.arch.fresh import loaded_after
 from tests.conftest import ROOT
 
 SOURCE = ROOT / "src" / "daydream"
-PACKAGES = {
-    "cyclopts": "cyclopts",
-    "greenlet": "greenlet",
-    "msgspec": "msgspec",
-    "numpy": "numpy",
-    "rich": "rich",
-}
+PACKAGES = {name: name for name in ("cyclopts", "greenlet", "httpx2", "msgspec", "numpy", "rich")}
 EXTRA_PACKAGES = {"hypothesis": "dev", "pytest": "dev", "scipy": "tasks"}
 """Import name -> the extra that brings it."""
 
@@ -63,7 +57,7 @@ def test_the_init_files_of_families_are_empty() -> None:
 
 def test_replay_loads_no_agent_task_or_process() -> None:
     loaded = loaded_after("import daydream.replay, daydream.selection, daydream.closed_form")
-    for family in ("agents", "tasks", "sandbox", "online"):
+    for family in ("agents", "tasks", "sandbox", "online", "llm"):
         assert f"daydream.{family}" not in loaded
     assert "daydream.search" in loaded
 
@@ -71,7 +65,7 @@ def test_replay_loads_no_agent_task_or_process() -> None:
 def test_importing_the_package_loads_no_array_library() -> None:
     loaded = loaded_after("import daydream; daydream.run; daydream.select")
     assert "daydream.launch" in loaded
-    assert not loaded & {"numpy", "scipy", "sklearn", "rich"}
+    assert not loaded & {"numpy", "scipy", "sklearn", "rich", "httpx2"}
 
 
 def test_every_imported_package_is_declared() -> None:

@@ -83,6 +83,9 @@ class Memory:
     def dispatched(self, plan: Plan) -> None:
         self.threads.add(threading.get_ident())
 
+    def line(self, plan: Plan) -> None:
+        self.threads.add(threading.get_ident())
+
     def record(self, attempt: Attempt) -> None:
         self.threads.add(threading.get_ident())
         self.attempts.append(attempt)

@@ -1,11 +1,12 @@
 """Who proposes the next artifact: the context an agent gets, the proposal it returns."""
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from daydream.canonical import JsonObject
+from daydream.llm.client import Line
 from daydream.store.events import Usage
 from daydream.tasks.base import Artifact, Evaluation, TaskInfo
 
@@ -65,6 +66,27 @@ class DiscoveryAgent(Protocol):
 
         May raise anything; the attempt becomes a failed node that keeps the reason.
         """
+        ...
+
+
+@runtime_checkable
+class MeteredAgent(DiscoveryAgent, Protocol):
+    """An agent that asks models over a line of the run, which budgets and journals each request.
+
+    It is ``inline``. Its proposals carry no usage of their own: the line counts.
+    """
+
+    @property
+    def model(self) -> str:
+        """The model string, for prices and messages."""
+        ...
+
+    def propose_over(self, context: AttemptContext, line: Line) -> Proposal:
+        """Return one child of ``context.parent``; raises as :meth:`propose` may."""
+        ...
+
+    def preflight(self, line: Line) -> None:
+        """Ask one tiny question; raises :class:`daydream.errors.ModelError` without an answer."""
         ...
 
 

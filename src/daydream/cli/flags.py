@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from daydream.config import Layer, RunSettings, environment_layer, file_layer, resolve
+from daydream.errors import UsageError
 from daydream.objective import Objective
 from daydream.tasks.load import is_path
 
@@ -26,7 +27,9 @@ class RunFlags:
     policy: str | None = None
     """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file."""
     agent: str | None = None
-    """Who proposes: scripted, local_search, or command:"CMD". [default: the task's]"""
+    """Who proposes: scripted, local_search, chat:MODEL, or command:"CMD". [default: the task's]"""
+    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
+    """A model proposes: openai/gpt-5-mini, ollama/NAME, mock:. Short for --agent chat:MODEL."""
     dreamer: str | None = None
     """Who proposes the next policy: auto, system1, grid, none. [default: auto]"""
     guard: Literal["quality", "none"] | None = None
@@ -59,6 +62,14 @@ class RunFlags:
     """Stop, resumably, after so many attempts."""
     max_time: float | None = None
     """Stop, resumably, after so many seconds."""
+    budget: str | None = None
+    """Stop, resumably, when so much is spent: 5usd, 2Mtok, 1h, 200calls, or several with commas."""
+    max_failures: int | None = None
+    """Stop after so many attempts in a row without files from a model; 0 never. [default: 5]"""
+    preflight: bool | None = None
+    """Ask the model one tiny question before the first attempt. [default: true]"""
+    cache: Literal["on", "off", "only"] | None = None
+    """Use of the answers that the run has stored; only asks no server. [default: on]"""
 
 
 @Parameter(name="*")
@@ -82,8 +93,16 @@ ConfigFiles = Annotated[list[Path], Parameter(name=["--config", "-c"], negative=
 
 
 def given(flags: RunFlags) -> dict[str, object]:
-    """Return the flags that were given."""
+    """Return the settings that were given as flags; a model is the agent that asks it.
+
+    Raises :class:`UsageError` for an agent and a model at once.
+    """
     values = {field.name: getattr(flags, field.name) for field in fields(flags)}
+    model = values.pop("model")
+    if model is not None:
+        if values["agent"] is not None:
+            raise UsageError("--agent and --model both say who proposes (expected one of them)")
+        values["agent"] = f"chat:{model}"
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from daydream.canonical import JsonValue
 from daydream.cli import output
+from daydream.store.events import Usage
 from daydream.store.run_folder import RunFolder
 from daydream.summaries import RoundSummary, RunResult
 from daydream.tasks.base import Artifact, TaskInfo, to_measure
@@ -22,6 +23,9 @@ def print_run(result: RunResult, info: TaskInfo) -> None:
     console.print(rounds_table(f"{info.name}", result.rounds, info))
     print_learned(console, result.rounds)
     print_best(console, result, info)
+    spent = usage_text([one.usage for one in result.rounds])
+    if spent:
+        console.print(f"Models: {spent}", markup=False)
     where = output.shown(result.path)
     console.print(f"Saved in {where}", markup=False)
     if result.stopped is not None:
@@ -29,6 +33,16 @@ def print_run(result: RunResult, info: TaskInfo) -> None:
         output.next_step(f"daydream resume {where}", f"daydream show {where}")
     else:
         output.next_step(f"daydream show {where} tree", f"daydream resume {where} --rounds N")
+
+
+def usage_text(parts: Sequence[Usage]) -> str:
+    """Return what requests to models cost, as words; empty where there were none."""
+    total = sum(parts, start=Usage())
+    if total == Usage():
+        return ""
+    cost = "cost unknown" if total.cost_usd is None else f"{total.cost_usd:.4f} usd"
+    tokens = f"{total.input_tokens:,} tokens in, {total.output_tokens:,} out"
+    return f"{total.requests:,} requests, {tokens}, {cost}"
 
 
 def rounds_table(title: str, rounds: Sequence[RoundSummary], info: TaskInfo) -> object:

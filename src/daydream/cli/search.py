@@ -1,7 +1,7 @@
 """``daydream run`` and ``daydream resume``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -10,6 +10,7 @@ from daydream import launch
 from daydream.canonical import JsonValue
 from daydream.cli import flags as shared
 from daydream.cli import output, results
+from daydream.cli.estimate import show_estimate
 from daydream.cli.progress import Progress, interruptible
 from daydream.rounds import Surroundings
 from daydream.sandbox.choose import weakness
@@ -22,6 +23,7 @@ def run(
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     trust: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
     config: shared.ConfigFiles = [],  # noqa: B006 - never changed
     flags: shared.RunFlags = shared.RunFlags(),  # noqa: B008 - frozen
@@ -36,6 +38,8 @@ def run(
         The run folder itself. [default: runs/TASK/TIME-sSEED]
     trust
         Run a policy file of yours in this process, without isolation.
+    dry_run
+        Say what the run may cost at most, and do nothing.
     json
         Print JSON lines and nothing else on standard output.
     config
@@ -44,6 +48,8 @@ def run(
     settings = shared.settings(flags, task, config)
     request = launch.Request(task, settings, out, trust)
     prepared = launch.prepare(request)
+    if dry_run:
+        return show_estimate(prepared, as_json=json)
     info = prepared.task.info
     output.warn(weakness(info.isolation))
     with interruptible() as interrupted, Progress(as_json=json) as progress:
@@ -60,6 +66,8 @@ def resume(
     workers: int | None = None,
     max_calls: int | None = None,
     max_time: float | None = None,
+    budget: str | None = None,
+    cache: Literal["on", "off", "only"] | None = None,
     new_pool: Annotated[bool, Parameter(negative="")] = False,
     trust: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -78,6 +86,10 @@ def resume(
         Stop, resumably, after so many attempts of the whole run.
     max_time
         Stop, resumably, after so many seconds of this command.
+    budget
+        Stop, resumably, when so much is spent: 5usd, 2Mtok, 1h, 200calls.
+    cache
+        Use of the answers that the run has stored; only asks no server.
     new_pool
         Go on with a changed evaluator; earlier trees stay and join no selection.
     trust
@@ -85,7 +97,14 @@ def resume(
     json
         Print JSON lines and nothing else on standard output.
     """
-    wanted = {"rounds": rounds, "workers": workers, "max_calls": max_calls, "max_time": max_time}
+    wanted = {
+        "rounds": rounds,
+        "workers": workers,
+        "max_calls": max_calls,
+        "max_time": max_time,
+        "budget": budget,
+        "cache": cache,
+    }
     changes = {key: value for key, value in wanted.items() if value is not None}
     with interruptible() as interrupted, Progress(as_json=json) as progress:
         result, info = launch.resume_with_info(

@@ -7,6 +7,7 @@
     summary.json      per round what ran, what was selected and what it cost
     run.toml          the resolved configuration
     best/             the best artifact and its diff against the root
+    replies.sqlite    answers of models that were paid for, by their question; only where any were
     lock              whom the run belongs to while it is written
 
 Everything but the journal and the blobs can be rebuilt from them. The order of writes that keeps
@@ -34,6 +35,7 @@ from daydream.store.toml_text import toml_text
 from daydream.tree import Tree, check_tree
 
 JOURNAL = "journal.jsonl"
+REPLIES = "replies.sqlite"
 SUMMARY_VERSION = 1
 FOLDERS = ("blobs", "history", "policies")
 OWN_NAMES = frozenset({"lock", "run.toml", ".run.toml.tmp", JOURNAL, *FOLDERS})

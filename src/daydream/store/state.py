@@ -31,7 +31,7 @@ REUSABLE = (Status.OK, Status.INVALID)
 class RoundState:
     """One round, as far as the journal tells it."""
 
-    __slots__ = ("finished", "pending", "root", "selection", "started", "tree")
+    __slots__ = ("finished", "lost_usage", "pending", "root", "selection", "started", "tree")
 
     def __init__(self, started: RoundStarted) -> None:
         self.started = started
@@ -40,6 +40,8 @@ class RoundState:
         """In the order in which they finished."""
         self.pending: dict[Slot, Usage] = {}
         """Dispatched and not finished, with what each has spent so far."""
+        self.lost_usage = Usage()
+        """What attempts that a crash or a budget cut off had spent."""
         self.tree: TreeFinished | None = None
         self.selection: SelectionMade | None = None
 
@@ -57,6 +59,7 @@ class RunState:
         "finished",
         "lost",
         "lost_usage",
+        "other_usage",
         "rounds",
         "started",
         "stopped",
@@ -74,6 +77,8 @@ class RunState:
         self.lost = 0
         """Dispatches that a crash cut off."""
         self.lost_usage = Usage()
+        self.other_usage: dict[int, Usage] = {}
+        """Round -> what no attempt spent: a policy developer, a question before the start."""
         self.usage = Usage()
         """Everything spent, lost usage included, usage of attempts in flight excluded."""
         self.stopped: str | None = None
@@ -156,7 +161,7 @@ class RunState:
         state = self._round(event.round)
         key = (event.batch, event.slot)
         if key in state.pending:
-            self._lose(state.pending[key])
+            self._lose(state, state.pending[key])
         state.pending[key] = Usage()
 
     def _finish(self, event: AttemptFinished) -> None:
@@ -179,6 +184,8 @@ class RunState:
     def _spend(self, event: UsageSpent) -> None:
         if event.batch is None or event.slot is None:
             self.usage += event.usage
+            before = self.other_usage.get(event.round, Usage())
+            self.other_usage[event.round] = before + event.usage
             return
         pending = self._round(event.round).pending
         key = (event.batch, event.slot)
@@ -187,11 +194,12 @@ class RunState:
     def _lose_pending(self) -> None:
         for state in self.rounds.values():
             for spent in state.pending.values():
-                self._lose(spent)
+                self._lose(state, spent)
             state.pending.clear()
 
-    def _lose(self, spent: Usage) -> None:
+    def _lose(self, state: RoundState, spent: Usage) -> None:
         self.lost += 1
+        state.lost_usage += spent
         self.lost_usage += spent
         self.usage += spent
 

@@ -1,0 +1,71 @@
+"""Anthropic Messages."""
+
+from typing import Final
+
+import msgspec
+
+from daydream.canonical import JsonObject, JsonValue
+from daydream.llm.base import Post, Reply, Request, RequestFailed, at, joined_text, whole_at
+from daydream.store.events import Usage
+
+VERSION: Final = "2023-06-01"
+MAX_TOKENS: Final = 16_384
+"""The format demands a limit on the answer; this one is sent where the user set none."""
+_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+class Anthropic(msgspec.Struct, frozen=True):
+    """One model of one server."""
+
+    name: str
+    model: str
+    """The server's name for it."""
+    base_url: str
+    secret: str = ""
+    wire: str = "anthropic-messages"
+
+    def __repr__(self) -> str:
+        """Name the model without its key."""
+        return f"Anthropic({self.name!r})"
+
+    def answer(self, request: Request, post: Post) -> Reply:
+        """Make one request; raises :class:`RequestFailed`."""
+        headers = {"anthropic-version": VERSION}
+        if self.secret:
+            headers["x-api-key"] = self.secret
+        return decode(post(f"{self.base_url}/v1/messages", headers, self.body(request)))
+
+    def body(self, request: Request) -> JsonObject:
+        """Return what is sent: system text apart, then the turns, then what the user set."""
+        system = "\n\n".join(one.text for one in request.messages if one.role == "system")
+        turns = [
+            {"role": one.role, "content": one.text}
+            for one in request.messages
+            if one.role != "system"
+        ]
+        return {
+            "model": self.model,
+            "max_tokens": MAX_TOKENS,
+            "messages": turns,
+            **({"system": system} if system else {}),
+            **request.parameters,
+        }
+
+
+def decode(answer: JsonValue) -> Reply:
+    """Return the reply in a server's answer; raises :class:`RequestFailed` where there is none."""
+    content = at(answer, "content")
+    if not isinstance(content, list):
+        told = at(answer, "error", "message")
+        found = told if isinstance(told, str) else "no content"
+        raise RequestFailed(f"the answer has {found!r} (expected content)", retry=True)
+    counts = [whole_at(answer, "usage", key) for key in _INPUT]
+    made = whole_at(answer, "usage", "output_tokens")
+    model, finish = at(answer, "model"), at(answer, "stop_reason")
+    return Reply(
+        text=joined_text(content),
+        usage=Usage(1, sum(count or 0 for count in counts), made or 0),
+        model=model if isinstance(model, str) else "",
+        finish=finish if isinstance(finish, str) else "",
+        counted=counts[0] is not None and made is not None,
+    )

@@ -1,0 +1,193 @@
+"""A model server on this machine that speaks both protocols, fails on demand, and keeps count.
+
+It answers as the mock does, so a run against it goes on. Nothing here sleeps: a request that is to
+hang waits for the server to be closed, or for the test to let it go.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, NamedTuple, cast
+
+from daydream.canonical import JsonValue
+from daydream.llm.base import Message, Request
+from daydream.llm.fake import FakeModel
+
+Fault = Literal[
+    "ok", "429", "500", "silent", "cut", "broken", "empty", "slow", "hold", "useless", "quota"
+]
+KEY = "sk-planted-0123456789abcdef"
+
+
+class Seen(NamedTuple):
+    """One request, as the server saw it."""
+
+    path: str
+    key: str
+    body: Mapping[str, Any]
+    fault: Fault
+    tokens: tuple[int, int]
+    """Counted for an answer that was sent in full, else zeros."""
+
+
+class ModelServer:
+    """Listens on a free port of 127.0.0.1. A context manager.
+
+    ``plan`` names the fault of each request by its number from 0; requests beyond it are answered.
+    ``refuses`` is a parameter that it rejects.
+    """
+
+    def __init__(
+        self, plan: Sequence[Fault] | Callable[[int], Fault] = (), *, refuses: str = ""
+    ) -> None:
+        self._plan = plan
+        self.refuses = refuses
+        self.seen: list[Seen] = []
+        self.held = threading.Event()
+        self.release = threading.Event()
+        self._guard = threading.Lock()
+        self._count = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                listed = {"data": [{"id": "tiny"}]}
+                _send(self, 200, json.dumps(listed).encode())
+
+            def do_POST(self) -> None:
+                outer.handle(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> "ModelServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def local(self) -> str:
+        """The model string under which a run asks this server."""
+        return f"local/tiny@http://{self.host}/v1"
+
+    @property
+    def requests(self) -> int:
+        """Requests that arrived."""
+        return len(self.seen)
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens in and out of all answers that were sent in full."""
+        return sum(one.tokens[0] for one in self.seen), sum(one.tokens[1] for one in self.seen)
+
+    def handle(self, handler: BaseHTTPRequestHandler) -> None:
+        """Take one request."""
+        body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+        with self._guard:
+            number, self._count = self._count, self._count + 1
+        plan = self._plan
+        fault: Fault = (
+            plan(number) if callable(plan) else plan[number] if number < len(plan) else "ok"
+        )
+        key = handler.headers.get("authorization") or handler.headers.get("x-api-key") or ""
+        text = "" if fault == "empty" else self._answer(body, fault)
+        counts = (len(json.dumps(body)) // 4, max(1, len(text) // 4))
+        refused = bool(self.refuses) and self.refuses in body
+        whole = fault in {"ok", "empty", "useless"} and not refused
+        self.seen.append(Seen(handler.path, key, body, fault, counts if whole else (0, 0)))
+        answer = json.dumps(_reply(handler.path, text, counts)).encode()
+        if refused:
+            message = f"Unsupported parameter: '{self.refuses}' (key {key})"
+            error = {"error": {"message": message, "param": self.refuses}}
+            _send(handler, 400, json.dumps(error).encode())
+        elif fault == "429":
+            _send(handler, 429, b'{"error": {"message": "slow down"}}', {"retry-after": "0"})
+        elif fault == "quota":
+            error = {"error": {"message": f"no money for {key}", "code": "insufficient_quota"}}
+            _send(handler, 429, json.dumps(error).encode())
+        elif fault == "500":
+            _send(handler, 500, f"internal error with {key}".encode())
+        elif fault == "silent":
+            self.release.wait()
+        elif fault == "hold":
+            self.held.set()
+            self.release.wait()
+        elif fault in {"cut", "slow"}:
+            self._half(handler, answer, wait=fault == "slow")
+        elif fault == "broken":
+            _send(handler, 200, answer[: len(answer) // 2])
+        else:
+            _send(handler, 200, answer)
+
+    def _half(self, handler: BaseHTTPRequestHandler, answer: bytes, *, wait: bool) -> None:
+        handler.send_response(200)
+        handler.send_header("content-length", str(len(answer)))
+        handler.end_headers()
+        handler.wfile.write(answer[: len(answer) // 2])
+        handler.wfile.flush()
+        if wait:
+            self.release.wait()
+        handler.close_connection = True
+
+    def _answer(self, body: Mapping[str, Any], fault: Fault) -> str:
+        if fault == "useless":
+            return "I would rather not."
+        turns = [*body["messages"]]
+        messages = tuple(
+            Message(cast("Any", turn["role"]), turn["content"])
+            for turn in turns
+            if turn["role"] != "system"
+        )
+        with self._guard:
+            sample = self._count
+
+        def nobody(url: str, headers: Mapping[str, str], body: object) -> JsonValue:
+            raise AssertionError("the mock asks nobody")
+
+        return FakeModel().answer(Request(messages, {}, sample), nobody).text
+
+
+def _reply(path: str, text: str, counts: tuple[int, int]) -> dict[str, object]:
+    if path.endswith("/messages"):
+        return {
+            "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}],
+            "model": "tiny",
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": counts[0], "output_tokens": counts[1]},
+        }
+    return {
+        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "model": "tiny",
+        "usage": {"prompt_tokens": counts[0], "completion_tokens": counts[1]},
+    }
+
+
+def _send(
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    body: bytes,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    handler.send_response(status)
+    for name, value in (headers or {}).items():
+        handler.send_header(name, value)
+    handler.send_header("content-length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
