@@ -21,7 +21,7 @@ class Round(msgspec.Struct, frozen=True):
     best: float | None
     policy: str
     calls: int = 0
-    off_record: int = 0
+    off_record: int | None = None
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -164,7 +164,7 @@ def figures(results: Path) -> str:
     searched = results / "search.jsonl"
     if searched.exists():
         runs = msgspec.json.Decoder(Searched).decode_lines(searched.read_bytes())
-        parts += [_titled("Full size with `local_search`, two rounds a run", *_searched(runs))]
+        parts += [_titled("Full size with `local_search`", *_searched(runs))]
     if replays is not None:
         parts += [_titled("Replay, per CPU second of one core", *_replay(replays))]
         if measured := [peer for peer in replays.peers if peer.version]:
@@ -234,7 +234,7 @@ def _margin(found: Mapping[str, Sequence[Round]]) -> tuple[Sequence[str], Rows]:
             f"`--explore-margin {margin}`",
             ", ".join(str(one.calls) for one in rounds),
             ", ".join(_number(one.best) for one in rounds),
-            ", ".join(str(one.off_record) for one in rounds),
+            ", ".join("-" if one.off_record is None else str(one.off_record) for one in rounds),
         )
         for margin, rounds in sorted(found.items())
     ]
