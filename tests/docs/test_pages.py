@@ -122,7 +122,7 @@ def test_figures_come_from_result_files_alone(tmp_path: Path) -> None:
     )
     text = figures(tmp_path)
     assert r"| `a\|b` | 8 | 8 | 0.5000 | 0.5000 | `parallel_refine-w1-d1` |" in text
-    assert "| `--explore-margin 2` | 8, 8 | 0.5000, 0.5000 | 0, 3 |" in text
+    assert "| `--explore-margin 2` | 8, 8 | 0.5000, 0.5000 | -, 3 |" in text
     assert "| 640 | 8 | 1,234,568 | 7,654,321 |  | 2 MB | 0.12 s |" in text
     assert "| 640 | 32 | 1,234,568 |  |  | 2 MB | 0.12 s |" in text
     assert "| there 1.2 | 640 | 8 | 1,234,568 | 0 | 100 |" in text
