@@ -121,6 +121,7 @@ class RoundLedger:
         gate: Gate,
         *,
         on_attempt: Callable[[AttemptFinished, Attempt], None],
+        layers: tuple[str, ...] = (),
         metering: Metering | None = None,
     ) -> None:
         self._metering = metering
@@ -130,6 +131,7 @@ class RoundLedger:
         self._round = number
         self._gate = gate
         self._on_attempt = on_attempt
+        self._layers = layers
         self._in_flight = 0
 
     def finished(self, batch: int, slot: int) -> Attempt | None:
@@ -229,7 +231,7 @@ class RoundLedger:
             notes=attempt.notes,
             reused=attempt.reused,
             usage=attempt.usage,
-            measured=Measured(wall_s=attempt.wall_s, cpu_s=attempt.cpu_s),
+            measured=Measured(wall_s=attempt.wall_s, cpu_s=attempt.cpu_s, layers=self._layers),
         )
         self._book.emit(event, durable=True)
         self._on_attempt(event, attempt)

@@ -249,7 +249,12 @@ class _Run:
         world = OnlineWorld(
             self._attempts,
             RoundLedger(
-                book, number, self._gate, on_attempt=self._after_attempt, metering=metering
+                book,
+                number,
+                self._gate,
+                on_attempt=self._after_attempt,
+                layers=self._info.isolation,
+                metering=metering,
             ),
             start,
             OnlineSettings(

@@ -225,6 +225,14 @@ def test_the_best_artifact_and_its_difference_lie_in_the_run_folder() -> None:
     assert [r["deployed"] for r in summary["rounds"]] == ["adaptive-w4-d4-p3-g0.02"] * 2
 
 
+def test_every_attempt_of_a_folder_names_the_isolation_it_was_scored_under() -> None:
+    daydream("init", "mine")
+    daydream("run", "mine", "--out", "r", "--rounds", "1", "--sandbox", "process")
+    with RunFolder.open(Path("r")) as folder:
+        finished = folder.state().rounds[1].finished.values()
+    assert {event.measured.layers for event in finished} == {("process",)}
+
+
 def test_a_folder_that_is_gone_is_laid_out_again_from_the_run() -> None:
     daydream("init", "mine")
     daydream("run", "mine", "--out", "r", "--max-calls", "3")
