@@ -150,7 +150,7 @@ def main() -> int:
         if asked.part in {name, "all"}:
             results[name] = part(work)
             asked.out.parent.mkdir(parents=True, exist_ok=True)
-            asked.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+            asked.out.write_text(json.dumps(results, sort_keys=True) + "\n")
     if asked.work is None:
         shutil.rmtree(work)
     if asked.json:
