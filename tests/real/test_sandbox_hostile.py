@@ -322,7 +322,8 @@ def test_what_one_job_leaves_no_other_one_finds() -> None:
     places = ("/work", "/tmp", "/dev/shm")
     leave = f"for p in {places}: open(p + '/left', 'w').write('here')"
     assert run(leave).exit == 0
-    assert said(f"print([os.listdir(p) for p in {places}])") == "[[], [], []]"
+    # The checkout itself may lie below one of these places, and then its path is visible there.
+    assert said(f"print(['left' in os.listdir(p) for p in {places}])") == "[False, False, False]"
 
 
 def test_two_jobs_at_once_neither_see_nor_signal_each_other() -> None:
