@@ -25,6 +25,7 @@ BROAD_EXCEPT_ALLOWED = {
     "src/daydream/policies/python_file.py": "a policy file that a person wrote may raise anything",
     "src/daydream/policy_child.py": "code that is not ours may raise anything",
     "src/daydream/online.py": "the attempt boundary: a bad attempt is data",
+    "src/daydream/sandbox/producer.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/child.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/standins.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/worker_child.py": "code that is not ours may raise anything",

@@ -41,6 +41,7 @@ CLI_PAGE: Final = "docs/cli.md"
 FULL_SIZE: Final = (
     "circle-packing:n=26",
     "circle-packing:n=32",
+    "circle-packing:n=26,artifact=program",
     "sum-diff:cap=512",
     "autocorrelation:bins=800,variant=first",
     "autocorrelation:bins=800,variant=second",
@@ -66,13 +67,14 @@ def tasks_table() -> str:
     for info in _infos():
         scale = "from the first tree" if info.scale is None else f"{info.scale:g}"
         wanted = f"{info.measure}, {'lower' if info.goal == 'min' else 'higher'} is better"
-        cells = (f"`{info.name}`", info.title, wanted, f"`{info.policy}`", f"`{info.agent}`", scale)
+        agent = f"`{info.agent}`" if info.agent else "a model or a command"
+        cells = (f"`{info.name}`", info.title, wanted, f"`{info.policy}`", agent, scale)
         rows.append(cells)
     return table(("task", "what", "measure", "starts with", "agent", "scale"), rows)
 
 
 def _infos() -> list[TaskInfo]:
-    return [load_task(name).info for name in (*registry.names("task"), *FULL_SIZE)]
+    return [load_task(name, "process").info for name in (*registry.names("task"), *FULL_SIZE)]
 
 
 def aliases_table() -> str:

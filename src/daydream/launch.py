@@ -76,8 +76,8 @@ def prepare(request: Request) -> Prepared:
     )
     if not settings.agent:
         raise UsageError(
-            f"task {info.name} has no default agent (expected --agent); for a program of yours use "
-            '--agent command:"CMD"'
+            f"task {info.name} has no default agent (expected -m MODEL or --agent); -m mock: needs "
+            'no key, and --agent command:"CMD" takes a program of yours'
         )
     load_proposer(settings.dreamer)
     spec = parse_spec(settings.policy, trust=request.trust)

@@ -14,12 +14,12 @@ from typing import Final
 from daydream.errors import EnvironmentMissing, RegistryError
 
 TASKS: Final[Mapping[str, str]] = {
-    "autocorrelation": "daydream.tasks.autocorrelation:build",
+    "autocorrelation": "daydream.tasks.autocorrelation:load",
     "branch-world": "daydream.tasks.branch_world:build",
-    "circle-packing": "daydream.tasks.circle_packing:build",
+    "circle-packing": "daydream.tasks.circle_packing:load",
     "kernel-layernorm": "daydream.tasks.kernel_layernorm:build",
     "lasso": "daydream.tasks.lasso:build",
-    "sum-diff": "daydream.tasks.sum_diff:build",
+    "sum-diff": "daydream.tasks.sum_diff:load",
 }
 TASK_ALIASES: Final[Mapping[str, str]] = {
     "autocorr": "autocorrelation",

@@ -60,7 +60,7 @@ def compare(
         raise UsageError("compare needs one task, or --all (expected exactly one of both)")
     if plot is not None and plot.suffix not in {".html", ".svg"}:
         raise UsageError(f"--plot {plot}: expected a name that ends in .html or .svg")
-    names = registry.names("task") if task is None else [task]
+    names = [task] if task is not None else _with_agents()
     folder = out or RUNS / "compare" / datetime.fromtimestamp(_now(), UTC).strftime("%Y%m%dT%H%M%S")
     compared: list[TaskComparison] = []
     infos: dict[str, TaskInfo] = {}
@@ -100,6 +100,12 @@ def _seeds(text: str | None) -> list[int] | None:
         return None if text is None else shared.seeds_of(text)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _with_agents() -> list[str]:
+    """The tasks that need nobody to write programs."""
+    known = registry.names("task")
+    return [name for name in known if load_task(name, "process").info.agent]
 
 
 def _slug(name: str) -> str:

@@ -29,6 +29,7 @@ from typing import Final, Literal, TypeAlias, cast
 import msgspec
 
 from daydream.canonical import hash_of
+from daydream.config import SandboxLevel
 from daydream.tasks.base import (
     Args,
     Artifact,
@@ -42,6 +43,13 @@ from daydream.tasks.base import (
     only,
     read_json,
     whole,
+)
+from daydream.tasks.constructed import (
+    KEYS,
+    ByProgram,
+    by_program,
+    wants_program,
+    without_program,
 )
 
 NAME: Final = "autocorrelation"
@@ -113,12 +121,12 @@ class Autocorrelation:
 
     def __init__(self, variant: Variant, bins: int, name: str) -> None:
         self._variant: Variant = variant
-        self._bins = bins
+        self.bins = bins
         self.info = _info(variant, bins, name)
 
     def root(self) -> Artifact:
         """Return the constant function, whose C is 2."""
-        return heights_artifact([1.0] * self._bins)
+        return heights_artifact([1.0] * self.bins)
 
     def evaluate(self, artifact: Artifact) -> Evaluation:
         """Check the heights and compute every ratio exactly; a claimed value is ignored."""
@@ -129,8 +137,8 @@ class Autocorrelation:
         values = found.get("heights") if isinstance(found, dict) else None
         if not isinstance(values, list):
             return failed("malformed", 'the artifact has no list "heights"')
-        if len(values) != self._bins:
-            return failed("length", f"{len(values)} heights (expected exactly {self._bins})")
+        if len(values) != self.bins:
+            return failed("length", f"{len(values)} heights (expected exactly {self.bins})")
         heights: list[float] = []
         for position, value in enumerate(values):
             problem = _height_problem(value, signed=self._variant.startswith("third"))
@@ -138,10 +146,10 @@ class Autocorrelation:
                 return failed(*problem, position=position)
             heights.append(float(cast("float", value)))
         total, largest = math.fsum(heights), max(abs(height) for height in heights)
-        if not abs(total) >= LEAST_SUM * self._bins * largest or not largest > 0:
+        if not abs(total) >= LEAST_SUM * self.bins * largest or not largest > 0:
             return failed(
                 "sum",
-                f"the heights sum to {total!r} (expected at least {LEAST_SUM} x {self._bins} times "
+                f"the heights sum to {total!r} (expected at least {LEAST_SUM} x {self.bins} times "
                 "the greatest height in absolute value)",
             )
         found_ratios = constants(heights)
@@ -167,6 +175,18 @@ def build(args: Args) -> Autocorrelation:
     seed_size = (variant, bins) == ("first", SEED_BINS)
     name = NAME if seed_size else f"{NAME}:variant={variant},bins={bins}"
     return Autocorrelation(cast("Variant", variant), bins, name)
+
+
+def load(args: Args, sandbox: SandboxLevel = "auto") -> Autocorrelation | ByProgram:
+    """Return what :func:`build` does, or with ``artifact=program`` the same made by a program.
+
+    Raises as :func:`build` and :func:`by_program` do.
+    """
+    only(NAME, args, "variant", "bins", *KEYS)
+    data = build(without_program(args))
+    if not wants_program(args):
+        return data
+    return by_program(data, args, sandbox, key="heights", constants={"BINS": data.bins})
 
 
 def variant_of(info: TaskInfo) -> Variant:

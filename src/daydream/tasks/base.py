@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -149,6 +149,9 @@ class TaskInfo(msgspec.Struct, frozen=True):
     program of the user's."""
     folder: str = ""
     """Absolute path of a user's own problem folder; empty for a task that comes with a package."""
+    entry: str = ""
+    """The file to write where the artifact is a program that runs in the sandbox, or a proof; empty
+    where it is data."""
 
 
 class Task(Protocol):
@@ -171,7 +174,21 @@ class Task(Protocol):
         ...
 
 
-TaskFactory: TypeAlias = Callable[[Args], Task]
+@runtime_checkable
+class Demanding(Task, Protocol):
+    """A task whose evaluations need something that a machine may not have."""
+
+    def ready(self) -> None:
+        """Raise :class:`daydream.errors.EnvironmentMissing` with what is missing and how to get it.
+
+        Asked before the first attempt of a run.
+        """
+        ...
+
+
+TaskFactory: TypeAlias = Callable[..., Task]
+"""Called with the parameters, and with ``sandbox=LEVEL`` where it has such a parameter: it builds a
+task that runs programs, and is told what has to isolate them."""
 
 
 def to_measure(info: TaskInfo, score: float) -> float:

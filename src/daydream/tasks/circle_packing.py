@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
 
 from daydream.canonical import JsonValue, hash_of
+from daydream.config import SandboxLevel
 from daydream.tasks.base import (
     Args,
     Artifact,
@@ -32,6 +33,13 @@ from daydream.tasks.base import (
     only,
     read_json,
     whole,
+)
+from daydream.tasks.constructed import (
+    KEYS,
+    ByProgram,
+    by_program,
+    wants_program,
+    without_program,
 )
 
 NAME: Final = "circle-packing"
@@ -138,6 +146,18 @@ def build(args: Args) -> CirclePacking:
     only(NAME, args, "n", "tolerance")
     n = whole(args, "n", SEED_SIZE, low=1, high=MAX_CIRCLES)
     return CirclePacking(n, choice(args, "tolerance", "0", tuple(TOLERANCES)))
+
+
+def load(args: Args, sandbox: SandboxLevel = "auto") -> CirclePacking | ByProgram:
+    """Return what :func:`build` does, or with ``artifact=program`` the same made by a program.
+
+    Raises as :func:`build` and :func:`by_program` do.
+    """
+    only(NAME, args, "n", "tolerance", *KEYS)
+    data = build(without_program(args))
+    if not wants_program(args):
+        return data
+    return by_program(data, args, sandbox, key="circles", constants={"N": data.n})
 
 
 def size_of(name: str) -> int:

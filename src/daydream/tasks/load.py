@@ -1,5 +1,6 @@
 """Tasks by name: ``NAME[:key=value,...]``, an alias, or the path of a folder."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -13,7 +14,7 @@ from daydream.tasks.base import Task, TaskFactory
 def load_task(name: str, sandbox: SandboxLevel = "auto") -> Task:
     """Return the task called ``name``; a path (or a name of an existing folder) is a user's folder.
 
-    ``sandbox`` is what isolates the evaluations of a folder. Raises :class:`RegistryError` for an
+    ``sandbox`` is what isolates evaluations that run programs. Raises :class:`RegistryError` for an
     unknown name, :class:`TaskError` for bad parameters, :class:`EnvironmentMissing` where that
     sandbox cannot run.
     """
@@ -34,6 +35,8 @@ def load_task(name: str, sandbox: SandboxLevel = "auto") -> Task:
                 "once); for example circle-packing:n=26"
             )
         args[key] = value
+    if "sandbox" in inspect.signature(factory).parameters:
+        return cast("TaskFactory", factory)(args, sandbox=sandbox)
     return cast("TaskFactory", factory)(args)
 
 

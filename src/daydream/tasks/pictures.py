@@ -1,11 +1,11 @@
 """Pictures of artifacts, for the tasks that have one."""
 
-from daydream.tasks.base import Artifact
+from daydream.tasks.base import ARTIFACT_FILE, Artifact
 
 
 def picture_of(task: str, artifact: Artifact) -> str | None:
     """Return a self-contained SVG of ``artifact``; None for tasks without a picture."""
-    if task.partition(":")[0] != "circle-packing":
+    if not _drawable(task, artifact):
         return None
     from daydream.tasks.circle_picture import picture
 
@@ -14,8 +14,12 @@ def picture_of(task: str, artifact: Artifact) -> str | None:
 
 def sketch_of(task: str, artifact: Artifact, columns: int) -> str | None:
     """Return a picture in characters, ``columns`` wide; None for tasks without one."""
-    if task.partition(":")[0] != "circle-packing":
+    if not _drawable(task, artifact):
         return None
     from daydream.tasks.circle_picture import sketch
 
     return sketch(artifact, columns)
+
+
+def _drawable(task: str, artifact: Artifact) -> bool:
+    return task.partition(":")[0] == "circle-packing" and ARTIFACT_FILE in artifact.files

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from daydream.canonical import hash_of
+from daydream.config import SandboxLevel
 from daydream.tasks.base import (
     Args,
     Artifact,
@@ -27,6 +28,13 @@ from daydream.tasks.base import (
     only,
     read_json,
     whole,
+)
+from daydream.tasks.constructed import (
+    KEYS,
+    ByProgram,
+    by_program,
+    wants_program,
+    without_program,
 )
 
 NAME: Final = "sum-diff"
@@ -56,7 +64,7 @@ class SumDiff:
 
     def __init__(self, cap: int, span: int, name: str) -> None:
         self.cap = cap
-        self._span = span
+        self.span = span
         self.info = _info(cap, span, name)
 
     def root(self) -> Artifact:
@@ -78,12 +86,12 @@ class SumDiff:
         for value in values:
             if type(value) is not int:
                 return failed("not_integer", f"element {str(value)[:40]!r} is no integer")
-            if not -self._span <= value <= self._span:
+            if not -self.span <= value <= self.span:
                 return failed(
                     "span",
-                    f"an element is outside [-{self._span}, {self._span}]: {value:.3g}"
+                    f"an element is outside [-{self.span}, {self.span}]: {value:.3g}"
                     if abs(value) < 10**300
-                    else f"an element is outside [-{self._span}, {self._span}]",
+                    else f"an element is outside [-{self.span}, {self.span}]",
                 )
             numbers.append(value)
         if len(set(numbers)) != len(numbers):
@@ -106,6 +114,19 @@ def build(args: Args) -> SumDiff:
         return SumDiff(cap, span, NAME)
     wide = "" if span == FULL_SPAN else f",span={span}"
     return SumDiff(cap, span, f"{NAME}:cap={cap}{wide}")
+
+
+def load(args: Args, sandbox: SandboxLevel = "auto") -> SumDiff | ByProgram:
+    """Return what :func:`build` does, or with ``artifact=program`` the same made by a program.
+
+    Raises as :func:`build` and :func:`by_program` do.
+    """
+    only(NAME, args, "cap", "span", *KEYS)
+    data = build(without_program(args))
+    if not wants_program(args):
+        return data
+    constants: dict[str, int | str] = {"CAP": data.cap, "SPAN": data.span}
+    return by_program(data, args, sandbox, key="set", constants=constants)
 
 
 def set_artifact(values: Sequence[int]) -> Artifact:

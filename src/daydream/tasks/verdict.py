@@ -16,6 +16,7 @@ import msgspec
 
 from daydream.canonical import JsonObject, JsonValue, clean_json
 from daydream.sandbox.base import ExecResult, Limits
+from daydream.sandbox.frames import between
 from daydream.tasks.base import Evaluation, failed, ok
 from daydream.tasks.folder_settings import FolderSettings
 from daydream.tree import Status
@@ -207,11 +208,11 @@ def _feedback(answer: JsonObject) -> str:
 
 def _unframe(data: bytes, nonce: str) -> JsonObject | None:
     """Return the object between the two nonces; None when the frame is not whole."""
-    mark = nonce.encode()
-    if not (len(data) > 2 * len(mark) and data.startswith(mark) and data.endswith(mark)):
+    inner = between(nonce, data)
+    if inner is None:
         return None
     try:
-        found = json.loads(data[len(mark) : -len(mark)])
+        found = json.loads(inner)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

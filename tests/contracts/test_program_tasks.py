@@ -1,0 +1,44 @@
+"""Tasks of programs keep the task contracts, and no forgery of a result scores."""
+
+import pytest
+
+from daydream.agents.load import load_agent
+from daydream.errors import UsageError
+from daydream.tasks.load import load_task
+from daydream.testing.task_contracts import CHECKS, Check, TaskUnderTest
+from daydream.tree import Status
+from tests.contracts.known_programs import FORGERIES, KNOWN_PROGRAMS, program
+
+SMALL = "sum-diff:artifact=program"
+
+
+def under_test(name: str) -> TaskUnderTest:
+    gold, refused = KNOWN_PROGRAMS[name]()
+    return TaskUnderTest(supply=lambda: load_task(name), gold=gold, refused=refused)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KNOWN_PROGRAMS)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_task_of_programs_keeps_each_promise(name: str, check: Check) -> None:
+    check(under_test(name))
+
+
+@pytest.mark.parametrize("name", KNOWN_PROGRAMS)
+def test_an_initial_program_is_valid_and_the_name_is_stable(name: str) -> None:
+    task = load_task(name)
+    assert task.info.name == name
+    assert task.evaluate(task.root()).status is Status.OK
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_result_scores_nothing(forgery: str) -> None:
+    kind, text = FORGERIES[forgery]
+    found = load_task(SMALL).evaluate(program(text))
+    assert (found.status is Status.OK, found.score, found.error_class) == (False, 0.0, kind)
+
+
+@pytest.mark.parametrize("agent", ["local_search", "scripted"])
+def test_an_agent_that_computes_data_is_refused_for_a_program(agent: str) -> None:
+    with pytest.raises(UsageError, match=r"wants the program program\.py"):
+        load_agent(agent, load_task(SMALL).info)
