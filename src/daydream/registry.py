@@ -17,6 +17,7 @@ TASKS: Final[Mapping[str, str]] = {
     "autocorrelation": "daydream.tasks.autocorrelation:load",
     "branch-world": "daydream.tasks.branch_world:build",
     "circle-packing": "daydream.tasks.circle_packing:load",
+    "formula": "daydream.tasks.formula:build",
     "kernel-layernorm": "daydream.tasks.kernel_layernorm:build",
     "lasso": "daydream.tasks.lasso:build",
     "sum-diff": "daydream.tasks.sum_diff:load",

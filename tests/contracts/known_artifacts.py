@@ -190,10 +190,32 @@ def _sum_diff() -> Known:
     return golds, tuple(map(json_artifact, refused))
 
 
+def _formula() -> Known:
+    # Instance 0 asks for y+(z+(w-x)).
+    golds = tuple(
+        Gold(json_artifact({"program": program}), score)
+        for program, score in (("yzwx-++", 1.0), ("yz+w+x-", 1.0), ("x", 0.0), ("yzxw-++", 0.0))
+    )
+    refused: list[JsonValue] = [
+        {"program": ""},
+        {"program": "yz"},
+        {"program": "+"},
+        {"program": "yz wx-++"},
+        {"program": "yzwa-++"},
+        {"program": ["yzwx-++"]},
+        {"program": "y" * 49},
+        {"program": "yzwx-++", "score": 1},
+        {"answer": "yzwx-++"},
+        "yzwx-++",
+    ]
+    return golds, tuple(map(json_artifact, refused))
+
+
 KNOWN: Final[Mapping[str, Callable[[], Known]]] = {
     "autocorrelation": _autocorrelation,
     "branch-world": _branch_world,
     "circle-packing": _circle_packing,
+    "formula": _formula,
     "kernel-layernorm": _kernel_layernorm,
     "lasso": _lasso,
     "sum-diff": _sum_diff,

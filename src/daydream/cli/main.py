@@ -24,6 +24,7 @@ COMMANDS = (
     ("show", "daydream.cli.show:show", "Look at a run: summary, best, lineage, tree, diff."),
     ("export", "daydream.cli.transfer:export", "Write a run's trees in another format."),
     ("import", "daydream.cli.transfer:import_", "Make a run of trees from elsewhere."),
+    ("bank", "daydream.cli.banks:app", "Every attempt of every line, to train on."),
     ("models", "daydream.cli.models:models", "List the models that can be used now."),
     ("doctor", "daydream.cli.setup:doctor", "Check this machine."),
     ("sandbox", "daydream.cli.sandboxes:app", "See what isolates untrusted code, and try it."),
