@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 CODE := src tests tools benchmarks examples
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -24,8 +26,8 @@ setup-bench: setup-dev
 run: setup-run ## Search circle-packing n=26 for two rounds, offline, in under three minutes
 	$(BIN)/daydream run circle-packing:n=26 --rounds 2 --agent local_search
 
-test: setup-dev ## Run the default tests
-	$(BIN)/python -m pytest
+test: setup-dev ## Run the default tests (WORKERS=2 of them at a time)
+	$(PYTEST)
 
 lint: setup-dev ## Everything in check but the tests
 	$(BIN)/ruff format --check $(CODE)
@@ -36,7 +38,7 @@ lint: setup-dev ## Everything in check but the tests
 	$(BIN)/python -m tools.docs --check
 
 check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
-	$(BIN)/python -m pytest --slow --hypothesis-profile=ci
+	$(PYTEST) --slow --hypothesis-profile=ci
 
 bench: setup-bench ## Measure replay beside its peers into benchmarks/results
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json

@@ -10,16 +10,29 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from tests.real import commands
+
+pytest_plugins = ("tests.cpu_time",)
 ROOT = Path(__file__).resolve().parents[1]
 
 # Tests leave the checkout, and found examples should survive that.
 set_hypothesis_home_dir(ROOT / ".hypothesis")
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
-    "ci", parent=settings.get_profile("default"), derandomize=True, database=None
+    "default",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    database=None,
+    max_examples=30,
 )
-settings.register_profile("deep", parent=settings.get_profile("default"), max_examples=2_000)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=100)
+settings.register_profile(
+    "deep",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=2_000,
+)
+settings.load_profile("default")
 
 _HOME = tempfile.TemporaryDirectory(prefix="daydream-tests-home-")
 
@@ -33,6 +46,8 @@ def _isolate_environment() -> None:
     os.environ["TERM"] = "dumb"
     # Threads of linear algebra on small matrices fight over the cores and change no result.
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+    # Hundreds of children start; none should compile what the one before it compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Children must load this checkout too, from whatever folder they start in.
     os.environ["PYTHONPATH"] = str(ROOT / "src")
 
@@ -64,6 +79,10 @@ sys.addaudithook(_refuse_network)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    commands.APART = config.getoption("--slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -19,7 +19,7 @@ def _cpu_seconds(code: str) -> float:
 
 def test_help_takes_less_than_half_a_second_of_cpu() -> None:
     # CPU time, not wall time: other work on the machine must not decide.
-    assert min(_cpu_seconds(HELP) for _ in range(5)) < 0.5
+    assert min(_cpu_seconds(HELP) for _ in range(3)) < 0.5
 
 
 def test_help_loads_no_array_library_and_no_plug_in() -> None:

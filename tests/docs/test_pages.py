@@ -15,7 +15,7 @@ from tools.figures import figures
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
-OTHER_FLAGS = {"--help", "--program_path", "--results_dir"}
+OTHER_FLAGS = {"--help", "--program_path", "--results_dir", "--slow"}
 
 
 def _anchors(page: Path) -> set[str]:

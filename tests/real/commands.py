@@ -1,14 +1,26 @@
-"""Running the command line as people do: a real process, a real folder."""
+"""Running the command line as people do, in a real folder.
 
+A test with ``daydream`` holds in both forms: called in this process, which is what the default
+tests do because most of a short command is the start of Python, and as a process of its own, which
+is what ``--slow`` does.
+"""
+
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from daydream.cli.main import main
 
 COMMAND = (sys.executable, "-m", "daydream")
+APART = False
+"""Whether ``daydream`` starts a process each time. Set by ``tests/conftest.py``."""
 
 
 class Ran(NamedTuple):
@@ -31,6 +43,11 @@ class Ran(NamedTuple):
 
 def daydream(*arguments: str, code: int = 0, env: Mapping[str, str] | None = None) -> Ran:
     """Run ``daydream`` with ``arguments``, check its exit code, and return what it printed."""
+    return (process if APART else call)(*arguments, code=code, env=env)
+
+
+def process(*arguments: str, code: int = 0, env: Mapping[str, str] | None = None) -> Ran:
+    """Do what ``daydream`` does in a process of its own, whichever tests run."""
     done = subprocess.run(
         [*COMMAND, *arguments],
         capture_output=True,
@@ -39,9 +56,25 @@ def daydream(*arguments: str, code: int = 0, env: Mapping[str, str] | None = Non
         env={**os.environ, **(env or {})},
         check=False,
     )
-    assert done.returncode == code, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr, done.stderr
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return _checked(Ran(done.returncode, done.stdout, done.stderr), code)
+
+
+def call(*arguments: str, code: int = 0, env: Mapping[str, str] | None = None) -> Ran:
+    """Do what ``daydream`` does in this process, whichever tests run."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, env or {}):
+        found = main(arguments)
+    texts = []
+    for stream in (out, err):
+        stream.seek(0)
+        texts.append(stream.read())
+    return _checked(Ran(found, *texts), code)
+
+
+def _checked(ran: Ran, code: int) -> Ran:
+    assert ran.code == code, ran.err + ran.out
+    assert "Traceback" not in ran.err, ran.err
+    return ran
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:

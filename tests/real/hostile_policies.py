@@ -24,7 +24,6 @@ class Hostile(NamedTuple):
     """Statements that run in each decision, before the honest one; ``out`` may hold a batch."""
     reason: str
     """What the disqualification must say (a pattern), or :data:`SAME`."""
-    slow: bool = False
     top: str = ""
     """Statements of the module."""
 
@@ -165,27 +164,22 @@ HOSTILE = {
     "printing": Hostile("print('x' * 100_000)", SAME),
     "nothing": Hostile("out = []", "reveals nothing"),
     "endless_loop": Hostile("while True:\n    pass", TIME),
-    "loop_on_import": Hostile("", TIME, slow=True, top="while True:\n    pass"),
+    "loop_on_import": Hostile("", TIME, top="while True:\n    pass"),
     "swallowing_loop": Hostile(
         "while True:\n    try:\n        while True:\n            pass\n"
         "    except BaseException:\n        pass",
         TIME,
-        slow=True,
     ),
     "ignoring_signals": Hostile(
         "import signal\nfor number in range(1, 64):\n    try:\n"
         "        signal.signal(number, signal.SIG_IGN)\n    except (OSError, ValueError):\n"
         "        pass\nwhile True:\n    pass",
         TIME,
-        slow=True,
     ),
-    "memory": Hostile(
-        "x = []\nwhile True:\n    x.append(bytearray(1 << 24))", "MemoryError|^time", True
-    ),
+    "memory": Hostile("x = []\nwhile True:\n    x.append(bytearray(1 << 24))", "MemoryError|^time"),
     "deep_recursion": Hostile(
         "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    f()\nf()",
         "MemoryError|RecursionError|^crash|^time",
-        slow=True,
     ),
     "deep_data": Hostile(
         "x = []\nfor _ in range(10**6):\n    x = [x]\nrepr(x)", f"RecursionError|MemoryError|{TIME}"

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +104,18 @@ def test_a_command_that_fails_is_a_failed_attempt() -> None:
     assert "ZeroDivisionError" in Path("r/journal.jsonl").read_text()
 
 
-def test_a_killed_run_of_a_folder_resumes_to_the_same_tree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@pytest.fixture
+def _temporary_files_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take what a killed run leaves away with the test; a sandbox must be able to look inside."""
+    with tempfile.TemporaryDirectory(prefix="daydream-tests-killed-") as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield
+
+
+@pytest.mark.usefixtures("_temporary_files_of_its_own")
+def test_a_killed_run_of_a_folder_resumes_to_the_same_tree() -> None:
     place = folder("branch + depth / 10")
     daydream("run", str(place), "--out", "whole", "--json")
     run = start("run", str(place), "--out", "cut")
@@ -116,6 +126,7 @@ def test_a_killed_run_of_a_folder_resumes_to_the_same_tree(
     run.wait()
     daydream("resume", "cut", "--json")
     assert history(Path("cut")) == history(Path("whole"))
+    assert {node["status"] for node in nodes_of("cut")} == {"ok"}
 
 
 def test_resuming_with_another_evaluator_is_refused() -> None:

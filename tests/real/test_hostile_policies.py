@@ -19,6 +19,14 @@ TREES = [
     table_tree([[0.1, 0.2, 0.3], [0.1 * number, 0.2, None], [0.3], [0.4, 0.1]])
     for number in range(5)
 ]
+FIRST = {
+    *("gc_objects", "frames", "history_on_disk"),
+    *("write_file", "fork", "socket", "kill_parent"),
+    *("garbage_on_every_fd", "extra_message", "forged_replies", "patched_check"),
+    *("exit_quietly", "nasty_exception", "huge_batch", "nothing", "endless_loop"),
+    *("chance", "memory_in_sys", "company"),
+}
+"""Some of each kind, for the default tests."""
 LIMITS = PolicyLimits(decision_s=1.5, start_s=10.0, memory_mb=256)
 
 
@@ -42,10 +50,7 @@ def _children() -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if hostile.slow else name
-        for name, hostile in HOSTILE.items()
-    ],
+    [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE],
 )
 def test_a_hostile_file_is_out_or_changes_nothing(name: str) -> None:
     hostile = HOSTILE[name]
@@ -73,6 +78,7 @@ def test_a_hostile_file_is_out_or_changes_nothing(name: str) -> None:
 
 def test_there_are_at_least_forty() -> None:
     assert len(HOSTILE) >= 40
+    assert set(HOSTILE) > FIRST
 
 
 def test_a_flood_from_a_child_does_not_fill_the_parent() -> None:

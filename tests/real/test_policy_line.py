@@ -39,6 +39,7 @@ def test_compare_prints_the_figures_of_the_first_implementation() -> None:
     assert task["dream"][1]["policy"] == "adaptive-w4-d4-p3-g0.02"
 
 
+@pytest.mark.slow
 def test_all_six_tasks_save_calls_and_hold_the_best_score() -> None:
     found = daydream("compare", "--all", "--rounds", "2", "--json", "--plot", "all.html").json
     fixed = {task["task"]: sum(r["calls"] for r in task["fixed"]) for task in found["tasks"]}
@@ -227,7 +228,7 @@ def test_the_best_artifact_and_its_difference_lie_in_the_run_folder() -> None:
 
 def test_every_attempt_of_a_folder_names_the_isolation_it_was_scored_under() -> None:
     daydream("init", "mine")
-    daydream("run", "mine", "--out", "r", "--rounds", "1", "--sandbox", "process")
+    daydream("run", "mine", "--out", "r", "--max-calls", "2", "--sandbox", "process")
     with RunFolder.open(Path("r")) as folder:
         finished = folder.state().rounds[1].finished.values()
     assert {event.measured.layers for event in finished} == {("process",)}
@@ -243,7 +244,7 @@ def test_a_folder_that_is_gone_is_laid_out_again_from_the_run() -> None:
 
 def test_a_changed_evaluator_is_refused_until_a_new_pool_is_asked_for() -> None:
     daydream("init", "mine")
-    daydream("run", "mine", "--out", "r", "--rounds", "1")
+    daydream("run", "mine", "--out", "r", "--rounds", "1", "--policy", "parallel_refine-w2-d2")
     evaluator = Path("mine/evaluator.py")
     evaluator.write_text(evaluator.read_text().replace(": distance,", ": 2 * distance,"))
     refused = daydream("resume", "r", "--rounds", "2", code=1)

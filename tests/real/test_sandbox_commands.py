@@ -57,13 +57,16 @@ def test_exec_without_a_command_says_how(capsys: pytest.CaptureFixture[str]) -> 
     assert "no command to run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("profile", ["candidate", "evaluator"])
+@pytest.mark.parametrize(
+    "profile", ["candidate", pytest.param("evaluator", marks=pytest.mark.slow)]
+)
 def test_check_holds_every_promise(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = shown(capsys, "sandbox", "check", "--profile", profile)
     bad = [one for one in found["checks"] if not one["ok"]]  # type: ignore[attr-defined]
     assert (code, bad, found["ok"]) == (0, [], True)
 
 
+@pytest.mark.slow
 def test_check_finds_out_what_the_process_sandbox_does_not_hold() -> None:
     found = {one.name: one.ok for one in check(ProcessSandbox())}
     assert not any(found[name] for name in ("host files", "processes", "system calls"))

@@ -72,7 +72,13 @@ def test_the_gradient_is_that_of_the_value(variant: Variant) -> None:
     assert slope == pytest.approx(numeric, rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        variant if variant == "second" else pytest.param(variant, marks=pytest.mark.slow)
+        for variant in VARIANTS
+    ],
+)
 def test_a_chain_of_attempts_doubles_the_steps_and_improves(variant: Variant) -> None:
     task = load_task(f"autocorrelation:variant={variant},bins=240")
     coarse = _attempt(task, task.root(), "solves=3", 1, 1)

@@ -170,7 +170,7 @@ def _hashes(grower: Callable[[], tuple[Tree, dict[tuple[int, int], Artifact]]]) 
 
 @pytest.mark.parametrize("name", COMPUTED)
 def test_a_world_is_the_same_every_round_unless_it_is_fresh(name: str) -> None:
-    policy = "parallel_refine-w3-d2"
+    policy = "parallel_refine-w2-d2"
     first = _hashes(lambda: grow_artifacts(name, policy=policy, round_number=1))
     assert _hashes(lambda: grow_artifacts(name, policy=policy, round_number=2)) == first
     fresh = _hashes(lambda: grow_artifacts(name, policy=policy, round_number=2, fresh=True))

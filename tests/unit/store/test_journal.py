@@ -197,6 +197,7 @@ def test_an_interrupt_inside_an_append_leaves_whole_records(
     assert kinds == ["RunStarted", *middle, "AttemptFinished"]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_attempts_load_in_three_cpu_seconds(path: Path) -> None:
     write(path, attempts=500)
     lines = path.read_bytes().splitlines(keepends=True)
