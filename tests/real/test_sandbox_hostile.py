@@ -94,9 +94,7 @@ def marked(mark: str) -> list[int]:
         # 5, 6: spinning children, a stopped job, closed standard streams.
         ("for _ in range(3):\n    if os.fork() == 0: break\nwhile True: pass", "wall"),
         pytest.param("os.kill(os.getpid(), signal.SIGSTOP)", "wall", marks=pytest.mark.slow),
-        pytest.param(
-            "os.close(0); os.close(1); os.close(2); time.sleep(60)", "wall", marks=pytest.mark.slow
-        ),
+        pytest.param("os.closerange(0, 3); time.sleep(60)", "wall", marks=pytest.mark.slow),
         # 7: signals to everyone who can be reached.
         ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(0, signal.SIGTERM)", "exited"),
         ("os.kill(0, signal.SIGKILL)\ntime.sleep(60)", "signalled"),
