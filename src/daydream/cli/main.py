@@ -14,10 +14,10 @@ from cyclopts import CycloptsError
 from daydream.errors import DaydreamError
 
 COMMANDS = (
-    ("tasks", "daydream.cli.setup:tasks", "List the tasks, or show one."),
-    ("init", "daydream.cli.setup:init", "Write a problem folder that runs."),
-    ("run", "daydream.cli.search:run", "Search a task: rollouts and selections in turn."),
-    ("resume", "daydream.cli.search:resume", "Continue a run; nothing is paid for again."),
+    ("tasks", "daydream.cli.tasks:tasks", "List the tasks, or show one."),
+    ("init", "daydream.cli.tasks:init", "Write a problem folder that runs."),
+    ("run", "daydream.cli.runs:run", "Search a task: rollouts and selections in turn."),
+    ("resume", "daydream.cli.runs:resume", "Continue a run; nothing is paid for again."),
     ("compare", "daydream.cli.comparison:compare", "Fixed exploration against dreaming."),
     ("dream", "daydream.cli.dreaming:dream", "Select the next policy of a run by replay."),
     ("replay", "daydream.cli.dreaming:replay", "Score a policy in the worlds of a run, for free."),
@@ -26,7 +26,7 @@ COMMANDS = (
     ("import", "daydream.cli.transfer:import_", "Make a run of trees from elsewhere."),
     ("bank", "daydream.cli.banks:app", "Every attempt of every line, to train on."),
     ("models", "daydream.cli.models:models", "List the models that can be used now."),
-    ("doctor", "daydream.cli.setup:doctor", "Check this machine."),
+    ("doctor", "daydream.cli.doctor:doctor", "Check this machine."),
     ("sandbox", "daydream.cli.sandboxes:app", "See what isolates untrusted code, and try it."),
 )
 """Name, where it is, what it does. Imported when called, so that start-up stays light."""

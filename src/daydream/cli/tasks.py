@@ -1,9 +1,5 @@
-"""``daydream tasks``, ``init`` and ``doctor``."""
+"""``daydream tasks`` and ``daydream init``: what is searched."""
 
-import platform
-import shutil
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +8,7 @@ from cyclopts import Parameter
 
 from daydream import registry
 from daydream.cli import output
-from daydream.config import cores, environment_layer, resolve
-from daydream.rounds import versions
-from daydream.sandbox import host
-from daydream.sandbox.bubblewrap import BubblewrapSandbox
+from daydream.config import environment_layer, resolve
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
 
@@ -28,7 +21,6 @@ FULL_SIZE = (
     "sum-diff:cap=512",
 )
 """Sizes that the literature reports, listed beside the defaults."""
-OPTIONAL = frozenset({"isolation", "scipy"})
 
 
 def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -104,52 +96,3 @@ def init(folder: Path) -> int:
         console.print(output.shown(path), markup=False)
     output.next_step(f"daydream run {output.shown(folder)}")
     return 0
-
-
-def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
-    """Check this machine: versions, extras, the isolation in force, room on the disk.
-
-    Parameters
-    ----------
-    json
-        Print JSON and nothing else on standard output.
-    """
-    free_gb = shutil.disk_usage(Path()).free / 1e9
-    checks: list[tuple[str, bool, str]] = [
-        ("python", sys.version_info >= (3, 11), platform.python_version()),
-        *((name, True, text) for name, text in versions().items() if name != "python"),
-        ("cores", True, str(cores())),
-        (
-            "scipy",
-            find_spec("scipy") is not None,
-            "local_search can run"
-            if find_spec("scipy") is not None
-            else "missing: pip install 'daydream-rsi[tasks]' for local_search",
-        ),
-        ("isolation", not host.missing(), _isolation()),
-        ("disk", free_gb > 1, f"{free_gb:.1f} GB free here"),
-    ]
-    missing = [name for name, good, _ in checks if not good and name not in OPTIONAL]
-    if json:
-        output.emit(
-            {
-                "checks": [{"name": n, "ok": good, "detail": text} for n, good, text in checks],
-                "ok": not missing,
-            }
-        )
-    else:
-        rows = [(n, "ok" if good else "missing", text) for n, good, text in checks]
-        output.out().print(output.table("This machine", ("what", "state", "detail"), rows))
-        output.next_step("daydream run branch-world")
-    return 3 if missing else 0
-
-
-def _isolation() -> str:
-    """Return the isolation that evaluations of a folder get here, and why no stronger one."""
-    reason = host.missing()
-    if not reason:
-        return ", ".join(BubblewrapSandbox().layers)
-    fallback = "process limits only: evaluators see your files; run code you trust"
-    if host.user() is not None:
-        fallback = "none for root unless asked for with sandbox = process"
-    return f"{fallback}. bubblewrap: {reason}"
