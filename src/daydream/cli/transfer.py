@@ -10,9 +10,9 @@ from daydream.canonical import JsonValue
 from daydream.cli import output
 from daydream.cli.worlds import open_worlds
 from daydream.errors import TreeError, UsageError
-from daydream.importers.base import Imported, Names
-from daydream.importers.history_json import read_history, write_history
-from daydream.importers.trees_jsonl import read_trees, write_trees
+from daydream.interchange.base import Imported, Names
+from daydream.interchange.history_json import read_history, write_history
+from daydream.interchange.trees_jsonl import read_trees, write_trees
 from daydream.launch import default_folder
 from daydream.rounds import Surroundings
 from daydream.store import events as log

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from daydream.errors import StoreError
-from daydream.importers.history_json import read_history
-from daydream.importers.trees_jsonl import read_trees
+from daydream.interchange.history_json import read_history
+from daydream.interchange.trees_jsonl import read_trees
 from daydream.search import DEFAULT_MAX_BATCHES
 from daydream.store.run_folder import JOURNAL, RunFolder
 from daydream.tree import Pool, make_pool

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from daydream.errors import StoreError
-from daydream.importers.base import Imported, Names, is_tree, parse, read_text, read_tree_value
+from daydream.interchange.base import Imported, Names, is_tree, parse, read_text, read_tree_value
 from daydream.store.files import disk_errors, replace_file
 from daydream.store.run_folder import tree_bytes
 from daydream.tree import Tree

@@ -1,14 +1,14 @@
 """Trees as JSON lines: ``trees.jsonl``, one tree a line, as dream-loop keeps its worlds.
 
 Its file is known from its description only, so the reader is as tolerant as that of
-:mod:`daydream.importers.history_json`. A last line that was cut off is left out, with a note.
+:mod:`daydream.interchange.history_json`. A last line that was cut off is left out, with a note.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from daydream.errors import StoreError
-from daydream.importers.base import Imported, Names, parse, read_text, read_tree_value
+from daydream.interchange.base import Imported, Names, parse, read_text, read_tree_value
 from daydream.store.files import disk_errors, replace_file
 from daydream.store.run_folder import tree_bytes
 from daydream.tree import Tree

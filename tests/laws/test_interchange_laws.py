@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daydream.errors import StoreError
-from daydream.importers.base import Imported, Names
-from daydream.importers.history_json import read_history, write_history
-from daydream.importers.trees_jsonl import read_trees, write_trees
+from daydream.interchange.base import Imported, Names
+from daydream.interchange.history_json import read_history, write_history
+from daydream.interchange.trees_jsonl import read_trees, write_trees
 from daydream.testing.strategies import trees
 from daydream.tree import ROOT, Status, Tree, check_tree
 

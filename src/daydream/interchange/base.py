@@ -13,7 +13,7 @@ import msgspec
 
 from daydream.canonical import JsonObject, JsonValue, clean_text, dumps
 from daydream.errors import StoreError, TreeError
-from daydream.importers.nodes import (
+from daydream.interchange.nodes import (
     RawNode,
     looks_like_node,
     number_of,

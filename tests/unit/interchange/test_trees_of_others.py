@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from daydream.errors import StoreError
-from daydream.importers.base import Imported, Names
-from daydream.importers.history_json import read_history, write_history
-from daydream.importers.trees_jsonl import read_trees
+from daydream.interchange.base import Imported, Names
+from daydream.interchange.history_json import read_history, write_history
+from daydream.interchange.trees_jsonl import read_trees
 from daydream.replay import replay
 from daydream.tree import Status, Tree, make_pool
 from tests.unit.store.samples import small_tree
