@@ -14,6 +14,7 @@
     │   └── ModelError        a model brought no answer
     ├── SandboxError          the sandbox itself failed (a failing command is no error)
     ├── StoreError            a run folder cannot be read or written
+    ├── CorpusError           a corpus of pull requests cannot be made or used
     └── Stopped               the run was asked to stop; what was paid for is kept
 
 A message says what failed, what was found, what was expected, and what to do. Three places catch
@@ -87,6 +88,10 @@ class SandboxError(DaydreamError):
 
 class StoreError(DaydreamError):
     """A run folder, journal or blob is unreadable, locked, malformed or cannot be written."""
+
+
+class CorpusError(DaydreamError):
+    """A corpus is incomplete or malformed, or the place that it comes from did not answer."""
 
 
 class Stopped(DaydreamError):  # noqa: N818 - a request to end, not a fault

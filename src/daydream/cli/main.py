@@ -25,6 +25,7 @@ COMMANDS = (
     ("export", "daydream.cli.transfer:export", "Write a run's trees in another format."),
     ("import", "daydream.cli.transfer:import_", "Make a run of trees from elsewhere."),
     ("bank", "daydream.cli.banks:app", "Every attempt of every line, to train on."),
+    ("corpus", "daydream.cli.corpora:app", "Collect reviewed pull requests as tasks."),
     ("models", "daydream.cli.models:models", "List the models that can be used now."),
     ("doctor", "daydream.cli.doctor:doctor", "Check this machine."),
     ("sandbox", "daydream.cli.sandboxes:app", "See what isolates untrusted code, and try it."),

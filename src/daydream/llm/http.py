@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from daydream.canonical import JsonObject, JsonValue, clean_text, dumps
@@ -28,8 +28,18 @@ EXHAUSTED: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"
 HIDDEN: Final = "[key]"
 
 
+class Answer(NamedTuple):
+    """What a server sent back, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    text: str
+    """The body, without the key."""
+
+
 class Transport:
-    """Connections to model servers, shared by threads. Close it, or use it in a ``with``."""
+    """Connections to servers, shared by threads. Close it, or use it in a ``with``."""
 
     def __init__(self, timer: Callable[[], float]) -> None:
         self._timer = timer
@@ -81,6 +91,32 @@ class Transport:
         timeout_s: float,
         secret: str,
     ) -> JsonValue:
+        status, told, text = self.exchange(url, headers, body, timeout_s=timeout_s, secret=secret)
+        place = place_of(url)
+        if status != 200:
+            raise refused(place, status, told, text)
+        try:
+            parsed: JsonValue = json.loads(text)
+        except (ValueError, RecursionError):
+            raise RequestFailed(
+                f"{place} sent {len(text)} characters that are no JSON (expected one JSON value)",
+                retry=True,
+            ) from None
+        return parsed
+
+    def exchange(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: JsonObject | None,
+        *,
+        timeout_s: float,
+        secret: str,
+    ) -> Answer:
+        """Send one request (GET without a body) and return the answer, a refusal included.
+
+        Raises :class:`RequestFailed` when no whole answer came.
+        """
         import httpx2
 
         place = place_of(url)
@@ -112,17 +148,7 @@ class Transport:
                 f"{place} broke off: {hide(str(error), secret) or type(error).__name__}",
                 retry=isinstance(error, httpx2.TransportError),
             ) from None
-        text = hide(data.decode("utf-8", "replace"), secret)
-        if status != 200:
-            raise refused(place, status, told, text)
-        try:
-            parsed: JsonValue = json.loads(text)
-        except (ValueError, RecursionError):
-            raise RequestFailed(
-                f"{place} sent {len(data)} bytes that are no JSON (expected one JSON value)",
-                retry=True,
-            ) from None
-        return parsed
+        return Answer(status, told, hide(data.decode("utf-8", "replace"), secret))
 
     def _read(self, answer: "httpx2.Response", end: float, place: str) -> bytes:
         data = bytearray()
