@@ -8,14 +8,13 @@ ends the harvest, which continues where it was when it is run again.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
-from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from daydream.canonical import JsonValue, clean_text
 from daydream.errors import CorpusError, UsageError
 from daydream.llm.base import RequestFailed, at
-from daydream.llm.http import Answer, Transport, is_local, refused, wait_of
+from daydream.llm.http import Answer, Transport, is_local, place_of, refused, wait_of
 
 API: Final = "https://api.github.com"
 PER_PAGE: Final = 100
@@ -40,10 +39,10 @@ class GitHub:
     """The API of one server under one token."""
 
     def __init__(self, transport: Transport, api: str, token: str, manners: Manners) -> None:
-        parts = urlsplit(api)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        scheme, _, host = place_of(api).partition("://")
+        if scheme not in {"http", "https"} or not host:
             raise UsageError(f"--api is {api!r} (expected an address such as {API})")
-        if parts.scheme == "http" and not is_local(api):
+        if scheme == "http" and not is_local(api):
             raise UsageError(f"--api {api!r} would send the token in clear (expected https)")
         self._transport = transport
         self._api = api.rstrip("/")
@@ -55,13 +54,17 @@ class GitHub:
         self.requests = 0
 
     def pages(self, path: str, kind: type[Kind], **query: str) -> Iterator[Kind]:
-        """Yield the items at ``path`` page by page; raises :class:`CorpusError`."""
+        """Yield the items at ``path`` page by page; raises :class:`CorpusError`.
+
+        The values of ``query`` are plain words, as nothing escapes them.
+        """
         number = 0
         more = True
         while more:
             number += 1
-            parameters = urlencode({**query, "per_page": PER_PAGE, "page": number})
-            answer = self._ask(f"{self._api}{path}?{parameters}", None)
+            chosen = "".join(f"{name}={value}&" for name, value in query.items())
+            place = f"{self._api}{path}?{chosen}per_page={PER_PAGE}&page={number}"
+            answer = self._ask(place, None)
             yield from self._decode(answer, path, list[kind])  # type: ignore[valid-type]
             more = 'rel="next"' in answer.headers.get("link", "")
 
@@ -140,8 +143,8 @@ class GitHub:
             )
         if answer.status in {401, 404}:
             raise CorpusError(
-                f"GitHub answered {answer.status} for {urlsplit(url).path}: check the name of the "
-                "repository, and that the token may read it"
+                f"GitHub answered {answer.status} for {url.removeprefix(self._api).split('?')[0]}: "
+                "check the name of the repository, and that the token may read it"
             )
         raise refused("GitHub", answer.status, answer.headers, answer.text)
 
