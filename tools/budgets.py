@@ -26,6 +26,8 @@ BROAD_EXCEPT_ALLOWED = {
     "src/daydream/policy_child.py": "code that is not ours may raise anything",
     "src/daydream/online.py": "the attempt boundary: a bad attempt is data",
     "src/daydream/sandbox/producer.py": "code that is not ours may raise anything",
+    "src/daydream/sandbox/asserter.py": "the user's data set may raise anything",
+    "src/daydream/sandbox/callee.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/child.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/standins.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/worker_child.py": "code that is not ours may raise anything",

@@ -16,7 +16,8 @@ from daydream.errors import ConfigError
 
 PREFIX = "DAYDREAM_"
 MOCK_VARIABLE = "DAYDREAM_MOCK"
-OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT", MOCK_VARIABLE})
+DATA_VARIABLE = "DAYDREAM_DATA"
+OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT", DATA_VARIABLE, MOCK_VARIABLE})
 """Variables of ours that are no settings."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -166,6 +167,23 @@ def environment_layer(environ: Mapping[str, str] | None = None) -> Layer:
 def variable(name: str) -> str:
     """Return the environment variable ``name`` without blanks around it; empty when not set."""
     return os.environ.get(name, "").strip()
+
+
+def data_folder() -> Path | None:
+    """Return the folder that ``DAYDREAM_DATA`` names, where a user keeps data sets; None without.
+
+    Raises :class:`ConfigError` when there is no such folder.
+    """
+    text = variable(DATA_VARIABLE)
+    if not text:
+        return None
+    folder = Path(text).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{DATA_VARIABLE} is {text!r}, which is no folder (expected one with data sets); "
+            "correct it or unset it"
+        )
+    return folder
 
 
 def mocking() -> bool:

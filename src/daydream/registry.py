@@ -18,6 +18,7 @@ TASKS: Final[Mapping[str, str]] = {
     "branch-world": "daydream.tasks.branch_world:build",
     "circle-packing": "daydream.tasks.circle_packing:load",
     "formula": "daydream.tasks.formula:build",
+    "humaneval": "daydream.tasks.humaneval:build",
     "kernel-layernorm": "daydream.tasks.kernel_layernorm:build",
     "lasso": "daydream.tasks.lasso:build",
     "sum-diff": "daydream.tasks.sum_diff:load",

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from daydream.tasks.base import ARTIFACT_FILE, Artifact
+from daydream.tasks.humaneval import HumanEval, solution
+from daydream.tasks.load import load_task
 from daydream.testing.task_contracts import Gold
 from tests.contracts.known_artifacts import KNOWN, Known
 
@@ -74,7 +77,42 @@ def _value(artifact: Artifact, key: str) -> object:
     return value.get(key) if isinstance(value, dict) else None
 
 
+def humaneval_artifacts(task: str) -> Known:
+    """Return solutions of a HumanEval problem, partial ones, and attacks."""
+    problem = load_task(task, "process")
+    assert isinstance(problem, HumanEval)
+    known = problem.problem
+    right = known.prompt + known.canonical_solution
+    start = f"def {known.entry_point}(*arguments):\n"
+    attacks = (
+        "import os\nos._exit(0)\n",
+        "raise SystemExit(0)\n",
+        "def another(): return 0\n",
+        "this is no Python\n",
+        f"{EQUAL_TO_ALL}\n{start}    return Same(0)\n",
+        f"class All:\n    def __eq__(self, other): return True\n{start}    return All()\n",
+        f"import os\n{start}    print('passed', flush=True); os._exit(0)\n",
+        f"{start}    raise SystemExit(0)\n",
+        f"{start}    return {known.entry_point}()\n",
+        f"{start}    return float('nan')\n",
+        f"import ctypes\n{start}    ctypes.string_at(0)\n",
+        "import builtins, sys\nbuiltins.AssertionError = type('A', (Exception,), {})\n"
+        f"sys.modules['check'] = sys\n{start}    return lambda: 0\n",
+    )
+    return (Gold(solution(right), 1.0),), tuple(map(solution, attacks))
+
+
+def _humaneval() -> Known:
+    golds, refused = humaneval_artifacts("humaneval")
+    longest = golds[0].artifact.files["solution.py"].decode()
+    later = longest.replace("> best[1]", ">= best[1]")
+    assert later != longest
+    return (*golds, Gold(solution(later), 5 / 7)), refused
+
+
 KNOWN_PROGRAMS: Final[Mapping[str, Callable[[], Known]]] = {
-    f"{task}:artifact=program": lambda task=task: _programs(task)  # type: ignore[misc]
-    for task in KEYS
+    "humaneval": _humaneval,
+    **{f"{task}:artifact=program": partial(_programs, task) for task in KEYS},
 }
+PLAIN: Final = sorted(name for name in KNOWN_PROGRAMS if ":" not in name)
+"""Those that are listed by their plain name."""

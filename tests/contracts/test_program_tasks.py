@@ -1,9 +1,12 @@
 """Tasks of programs keep the task contracts, and no forgery of a result scores."""
 
+from functools import lru_cache
+
 import pytest
 
 from daydream.agents.load import load_agent
-from daydream.errors import UsageError
+from daydream.errors import TaskError, UsageError
+from daydream.policies.specs import parse_spec
 from daydream.tasks.load import load_task
 from daydream.testing.task_contracts import CHECKS, Check, TaskUnderTest
 from daydream.tree import Status
@@ -12,6 +15,7 @@ from tests.contracts.known_programs import FORGERIES, KNOWN_PROGRAMS, program
 SMALL = "sum-diff:artifact=program"
 
 
+@lru_cache(maxsize=8)
 def under_test(name: str) -> TaskUnderTest:
     gold, refused = KNOWN_PROGRAMS[name]()
     return TaskUnderTest(supply=lambda: load_task(name), gold=gold, refused=refused)
@@ -25,10 +29,28 @@ def test_a_task_of_programs_keeps_each_promise(name: str, check: Check) -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN_PROGRAMS)
+def test_a_task_of_programs_has_golds_and_attacks(name: str) -> None:
+    subject = under_test(name)
+    assert len({gold.score for gold in subject.gold}) >= 2
+    assert len(subject.refused) >= 5
+
+
+@pytest.mark.parametrize("name", KNOWN_PROGRAMS)
 def test_an_initial_program_is_valid_and_the_name_is_stable(name: str) -> None:
     task = load_task(name)
-    assert task.info.name == name
+    info = task.info
+    assert (info.name, info.agent) == (name, "")
+    assert info.entry in task.root().files
+    assert parse_spec(info.policy).name == info.policy
+    assert info.attempt_cost
     assert task.evaluate(task.root()).status is Status.OK
+
+
+@pytest.mark.parametrize("name", KNOWN_PROGRAMS)
+def test_an_unknown_parameter_of_such_a_task_is_refused_by_name(name: str) -> None:
+    mark = "," if ":" in name else ":"
+    with pytest.raises(TaskError, match="no parameter 'colour'"):
+        load_task(f"{name}{mark}colour=red")
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)

@@ -16,6 +16,9 @@ import math
 import os
 import signal
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -36,6 +39,8 @@ _DOOR: Final = (
 """Shell script that enters the groups, shows what the user may not reach, and becomes the rest."""
 _ARGS_FD: Final = cell.FIRST_FD
 _FILTER_FD: Final = cell.FIRST_FD + 1
+FREE_FD: Final = 40
+"""First number for descriptors that a caller shares with a job."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +67,28 @@ class BubblewrapSandbox:
         Raises :class:`EnvironmentMissing` where the sandbox cannot run at all, and
         :class:`SandboxError` when it failed.
         """
+        with self.opened(job, limits) as (box, watch, bounds):
+            folder = box.open_folder(job.cwd) if job.collect else None
+            begun = time.monotonic()
+            word = box.follow(job.stdin, bounds.limits, watch.over)
+            wall_s = time.monotonic() - begun
+            self._end(box)
+            return self._result(job, box, watch, _How(word, wall_s, bounds, folder))
+
+    @contextlib.contextmanager
+    def opened(
+        self, job: Job, limits: Limits, shared: Mapping[int, int] = MappingProxyType({})
+    ) -> "Iterator[tuple[cell.Cell, Watch, Bounds]]":
+        """Give a started job that still waits at its gate; it is gone at the end in any case.
+
+        ``shared`` gives further descriptors of ours to the job: its number to ours, from
+        :data:`FREE_FD`. Raises as :meth:`run` does.
+        """
         reason = host.missing()
         if reason:
             raise EnvironmentMissing(f"the bubblewrap sandbox cannot run: {reason}")
         whole = msgspec.structs.replace(job, readable=(*self.readable, *job.readable))
-        bounds = _Bounds.of(limits, self.profile)
+        bounds = Bounds.of(limits, self.profile)
         with contextlib.ExitStack() as stack:
             group = self._group(bounds)
             if group is not None:
@@ -76,6 +98,7 @@ class BubblewrapSandbox:
             numbers = namespaces.Numbers(_FILTER_FD, cell.INFO_FD, files.numbers)
             view = self._view(whole, numbers, shown.moved)
             extra = {
+                **shared,
                 **files.held,
                 _ARGS_FD: _memory_file(stack, "".join(f"{word}\0" for word in view).encode()),
                 _FILTER_FD: _memory_file(stack, self._filter(bounded=group is not None)),
@@ -83,13 +106,7 @@ class BubblewrapSandbox:
             argv = self._command(job, bounds, group, shown)
             box = stack.enter_context(cell.started(argv, {"PATH": host.PATH}, extra))
             box.await_gate()
-            folder = box.open_folder(job.cwd) if job.collect else None
-            watch = Watch(box.first_pid, bounds.memory_bytes, group)
-            begun = time.monotonic()
-            word = box.follow(job.stdin, bounds.limits, watch.over)
-            wall_s = time.monotonic() - begun
-            self._end(box)
-            return self._result(job, box, watch, _How(word, wall_s, bounds, folder))
+            yield box, Watch(box.first_pid, bounds.memory_bytes, group), bounds
 
     def _result(self, job: Job, box: cell.Cell, watch: "Watch", how: "_How") -> ExecResult:
         ended = box.end()
@@ -129,20 +146,20 @@ class BubblewrapSandbox:
     def _filter(self, *, bounded: bool) -> bytes:
         return seccomp.deny_list(loopback=self.profile.loopback, bounded_memory=bounded)
 
-    def _each(self, bounds: "_Bounds") -> list[str]:
+    def _each(self, bounds: "Bounds") -> list[str]:
         options = namespaces.bounds(
             bounds.limits, self.profile, memory_mb=bounds.memory_mb, cpu_s=bounds.cpu_s
         )
         return [host.programs().prlimit, *options, "--"]
 
-    def _group(self, bounds: "_Bounds") -> cgroups.Group | None:
+    def _group(self, bounds: "Bounds") -> cgroups.Group | None:
         return cgroups.make(bounds.memory_bytes, (bounds.limits.processes or 1) + _OWN)
 
     def _end(self, box: cell.Cell) -> None:
         box.end()
 
     def _command(
-        self, job: Job, bounds: "_Bounds", group: cgroups.Group | None, shown: host.Shown
+        self, job: Job, bounds: "Bounds", group: cgroups.Group | None, shown: host.Shown
     ) -> list[str]:
         found = host.programs()
         own_mounts = [found.unshare, "--mount", "--propagation", "private", "--"]
@@ -155,7 +172,7 @@ class BubblewrapSandbox:
         ]
 
 
-class _Bounds(msgspec.Struct, frozen=True):
+class Bounds(msgspec.Struct, frozen=True):
     """The limits of one job with nothing left open."""
 
     limits: Limits
@@ -164,10 +181,12 @@ class _Bounds(msgspec.Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> int:
+        """Memory of the job as a whole."""
         return self.memory_mb << 20
 
     @classmethod
-    def of(cls, limits: Limits, profile: Profile) -> "_Bounds":
+    def of(cls, limits: Limits, profile: Profile) -> "Bounds":
+        """Return ``limits`` with what they leave open taken from ``profile``."""
         memory_mb = limits.memory_mb or profile.limits.memory_mb or 1024
         processes = limits.processes or profile.limits.processes
         # Without a limit of its own a process may use what all cores can give within the wall.
@@ -181,7 +200,7 @@ class _How(msgspec.Struct, frozen=True):
 
     word: Outcome
     wall_s: float
-    bounds: _Bounds
+    bounds: Bounds
     folder: int | None
 
 
@@ -213,6 +232,13 @@ class Watch:
         """Return whether the job was, or has to be, ended for its memory."""
         return self._over or (self._group is not None and self._group.killed_for_memory())
 
+    def members(self) -> set[int]:
+        """Return the processes of the job, but for the first one, which is bubblewrap's."""
+        if self._group is None:
+            return set(supervisor.below(supervisor.process_table(), self._first_pid))
+        inside = Path(self._group.doors[0]).read_text(encoding="ascii").split()
+        return {int(pid) for pid in inside} - {self._first_pid}
+
     def peak_bytes(self) -> int:
         """Return the most that was seen at once."""
         return max(self._peak, 0 if self._group is None else self._group.peak_bytes())
@@ -220,6 +246,10 @@ class Watch:
     def cpu_s(self) -> float:
         """Return what the group counted; 0 without one."""
         return 0.0 if self._group is None else self._group.cpu_s()
+
+    def counts(self) -> bool:
+        """Return whether there is a group that counts the CPU time of all processes."""
+        return self._group is not None and self._group.cpu_s() > 0
 
 
 def _outcome(status: int, cpu_s: float, how: _How) -> tuple[Outcome, int | None, int | None]:

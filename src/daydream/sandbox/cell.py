@@ -119,8 +119,7 @@ class Cell:
         poll.register(self._monitor, select.POLLIN)
         flood = flood_limit(limits.output_bytes)
         deadline = time.monotonic() + limits.wall_s
-        with contextlib.suppress(BrokenPipeError):
-            self._ends[GO_FD].write(b"\n")
+        self.open_gate()
         while True:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -143,6 +142,26 @@ class Cell:
             word = over()
             if word:
                 return word
+
+    def open_gate(self) -> None:
+        """Let the job begin, to be followed by somebody else."""
+        with contextlib.suppress(BrokenPipeError):
+            self._ends[GO_FD].write(b"\n")
+
+    @property
+    def ends(self) -> Mapping[int, FileIO]:
+        """Our ends of the job's standard input, outputs and result, by its numbers."""
+        return self._ends
+
+    @property
+    def monitor(self) -> int:
+        """A descriptor that becomes readable when the sandbox has ended."""
+        return self._monitor
+
+    @property
+    def pid(self) -> int:
+        """Number of the process that started the sandbox."""
+        return self._pid
 
     def result_too_long(self) -> bool:
         """Return whether the job wrote more than a result may hold."""
@@ -197,10 +216,8 @@ def started(
             reader, writer = (stack.enter_context(end) for end in _pipe())
             into = number in (0, GO_FD)
             ours[number], theirs[number] = (writer, reader) if into else (reader, writer)
-        with contextlib.ExitStack() as passing:
-            numbers = {**extra, **{number: end.fileno() for number, end in theirs.items()}}
-            held = {number: _high(passing, fd) for number, fd in numbers.items()}
-            pid = _spawn(argv, environment, held)
+        numbers = {**extra, **{number: end.fileno() for number, end in theirs.items()}}
+        pid = spawn(argv, environment, numbers)
         cell = Cell(pid, stack, ours)
         try:
             for end in theirs.values():
@@ -220,6 +237,17 @@ def _high(stack: contextlib.ExitStack, number: int) -> int:
     copy = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
     stack.callback(os.close, copy)
     return copy
+
+
+def spawn(argv: Sequence[str], environment: Mapping[str, str], numbers: Mapping[int, int]) -> int:
+    """Start ``argv`` in a session of its own and return its number.
+
+    It gets the descriptors ``numbers``, its number to ours, and none else that this process holds.
+    Raises :class:`SandboxError` where there is no such program.
+    """
+    with contextlib.ExitStack() as passing:
+        held = {number: _high(passing, ours) for number, ours in numbers.items()}
+        return _spawn(argv, environment, held)
 
 
 def _spawn(argv: Sequence[str], environment: Mapping[str, str], held: Mapping[int, int]) -> int:
