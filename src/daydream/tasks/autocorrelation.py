@@ -307,7 +307,7 @@ def _info(variant: Variant, bins: int, name: str) -> TaskInfo:
         scale=1.0 if seed_size else FULL_SCALE,
         attempt_cost="400 changes, each scored in floats"
         if seed_size
-        else "64 coarse starts, raced, or 2 finer solves",
+        else "500 solves at the coarsest level, or 31 with twice the steps",
         records=tuple(
             Record(value, source, None if value in _PUBLISHED_AS_TEXT else True)
             for which, value, source in _RECORDS

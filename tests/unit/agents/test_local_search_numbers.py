@@ -6,8 +6,9 @@ from scipy.optimize import approx_fprime
 
 from daydream.agents.base import AttemptContext
 from daydream.agents.load import load_agent
-from daydream.agents.local_search import autocorrelation as waves
 from daydream.agents.local_search import sum_diff as sets
+from daydream.agents.local_search.step_population import BETA, Population
+from daydream.agents.local_search.step_solver import Array, Smooth, descend, polish
 from daydream.errors import UsageError
 from daydream.tasks.autocorrelation import VARIANTS, Variant, constants, read_heights
 from daydream.tasks.base import Artifact, Task
@@ -62,30 +63,68 @@ def test_the_counter_of_a_progression_with_free_elements_counts_as_the_evaluator
     assert sets._gamma(sets.Shape(0, (1, 5, 9, 40))) == gamma([1, 5, 9, 40])
 
 
+def _functions(variant: Variant, count: int, steps: int) -> Array:
+    drawn = np.random.default_rng(3).normal(0.6, 1.0, (count, steps))
+    return drawn if variant.startswith("third") else np.abs(drawn)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_gradient_is_that_of_the_value(variant: Variant) -> None:
-    rng = np.random.default_rng(3)
-    free = waves._start(15, variant, rng)
-    free = free if variant.startswith("third") else np.sqrt(np.abs(free) + 0.05)
-    _, slope = waves._smooth(free, variant, 20.0, 32)
-    numeric = approx_fprime(free, lambda z: waves._smooth(z, variant, 20.0, 32)[0], 1e-7)
-    assert slope == pytest.approx(numeric, rel=1e-4, abs=1e-5)
+    smooth = Smooth(15, variant)
+    free = smooth.free(_functions(variant, 2, 15))
+    _, slopes = smooth(free, 20.0)
+    for row, slope in zip(free, slopes, strict=True):
+        numeric = approx_fprime(row, lambda z: smooth(z[None], 20.0)[0][0], 1e-7)
+        assert slope == pytest.approx(numeric, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_descent_lowers_every_row_and_the_polish_lowers_the_exact_ratio(variant: Variant) -> None:
+    smooth = Smooth(24, variant)
+    begun = _functions(variant, 3, 24)
+    ended = descend(begun, [(variant, 60.0)], 40)
+    assert np.all(smooth.value(ended, 60.0) < smooth.value(begun, 60.0))
+    assert ended.mean(axis=1) == pytest.approx(1.0)
+    polished = np.array([polish(row, variant) for row in ended])
+    assert np.all(smooth.exact(polished) < smooth.exact(ended))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_breeding_keeps_the_size_of_a_population_and_lowers_them(variant: Variant) -> None:
+    people = Population(np.random.default_rng(5), variant, 30)
+    people.found(12, 4)
+    smooth = Smooth(30, variant)
+    founded = smooth.value(people.rows, BETA)
+    people.breed(48, 16)
+    bred = smooth.value(people.rows, BETA)
+    assert people.rows.shape == (4, 30)
+    assert 0 < people.kept <= 48
+    assert np.all(np.sort(bred) <= np.sort(founded))
+    assert bred.sum() < founded.sum()
+
+
+def test_the_answer_of_a_population_is_never_worse_than_what_it_holds() -> None:
+    good = polish(_functions("third-strict", 1, 30)[0], "third-strict")
+    people = Population(np.random.default_rng(6), "third-strict", 30)
+    people.found(2, 2)
+    ratio = Smooth(30, "third-strict").exact
+    assert ratio(people.best(good[None])[None])[0] <= ratio(good[None])[0]
 
 
 @pytest.mark.parametrize(
     "variant",
     [
-        variant if variant == "second" else pytest.param(variant, marks=pytest.mark.slow)
+        variant if variant == "third-strict" else pytest.param(variant, marks=pytest.mark.slow)
         for variant in VARIANTS
     ],
 )
 def test_a_chain_of_attempts_doubles_the_steps_and_improves(variant: Variant) -> None:
     task = load_task(f"autocorrelation:variant={variant},bins=240")
-    coarse = _attempt(task, task.root(), "solves=3", 1, 1)
+    coarse = _attempt(task, task.root(), "solves=12", 1, 1)
     heights = np.array(read_heights(coarse))
     assert np.array_equal(heights[::2], heights[1::2])
-    fine = _attempt(task, coarse, "solves=3", 2, 2)
-    again = _attempt(task, fine, "solves=3", 3, 3)
+    fine = _attempt(task, coarse, "solves=12", 2, 2)
+    again = _attempt(task, fine, "solves=12", 3, 3)
     root, first, second, third = (
         task.evaluate(artifact).score for artifact in (task.root(), coarse, fine, again)
     )
@@ -93,13 +132,33 @@ def test_a_chain_of_attempts_doubles_the_steps_and_improves(variant: Variant) ->
     assert third > first
 
 
-def test_floats_agree_with_the_exact_ratios() -> None:
-    heights = waves._start(40, "third-strict", np.random.default_rng(1))
-    exact = constants(heights.tolist())
-    assert waves._value(heights, "third-strict") == pytest.approx(exact.third_strict, rel=1e-12)
-    assert waves._value(np.abs(heights), "second") == pytest.approx(
-        1 / constants(np.abs(heights).tolist()).second, rel=1e-12
+@pytest.mark.parametrize("bins", [2, 3, 21])
+def test_few_steps_are_searched_at_their_own_level(bins: int) -> None:
+    task = load_task(f"autocorrelation:variant=first,bins={bins}")
+    opened = _attempt(task, task.root(), "solves=1", 1, 1)
+    continued = _attempt(task, opened, "solves=1", 2, 2)
+    root, first, second = (
+        task.evaluate(artifact).score for artifact in (task.root(), opened, continued)
     )
+    assert root <= first <= second
+
+
+@pytest.mark.slow
+def test_breeding_at_full_size_beats_the_best_function_that_was_published_by_hand() -> None:
+    task = load_task("autocorrelation:variant=first,bins=800")
+    parent = task.root()
+    for depth in (1, 2, 3):
+        parent = _attempt(task, parent, "solves=250", depth, depth)
+    # Matolcsi and Vinuesa 2010, 208 steps.
+    assert constants(read_heights(parent)).first < 1.50972
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_floats_agree_with_the_exact_ratios(variant: Variant) -> None:
+    rows = _functions(variant, 2, 40)
+    exact = [constants(row.tolist()).of(variant) for row in rows]
+    wanted = [1 / value if variant == "second" else value for value in exact]
+    assert Smooth(40, variant).exact(rows) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_an_option_of_another_searcher_is_refused() -> None:
