@@ -61,8 +61,8 @@ CASES: Mapping[str, Case] = {
     "sumdiff512": Case("sum-diff:cap=512", "local_search", "", 10, 1.1448, 7, rounds=1),
     "c3strict800": Case(
         "autocorrelation:variant=third-strict,bins=800",
-        "local_search:solves=192",
-        "parallel_refine-w8-d4",
+        "local_search:solves=3000",
+        "parallel_refine-w8-d3",
         10,
         1.4550,
         1,
@@ -70,7 +70,7 @@ CASES: Mapping[str, Case] = {
     ),
     "c1-800": Case(
         "autocorrelation:variant=first,bins=800",
-        "local_search:solves=64",
+        "local_search",
         "parallel_refine-w8-d4",
         10,
         1.508,
