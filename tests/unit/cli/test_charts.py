@@ -164,6 +164,18 @@ def test_a_minimised_measure_is_plotted_as_people_speak_of_it() -> None:
     assert "dream ends at 2, first reached after 4 of 6 calls" in panel.description
 
 
+def test_the_tables_hold_the_measure_that_the_curves_show() -> None:
+    pairs = [one_pair((4, 4), (4, 2), best, seed) for seed, best in enumerate((0.16, 0.32))]
+    page = comparison_page(
+        [task("C", pairs, measure="peak", goal="min")], to_measure=lambda _, score: 1 / score
+    )
+    cells = [cell.text for cell in of_kind(parsed(page), "td")]
+    assert cells.count("6.25") == 10, "both columns of two rounds of two arms; the first seed"
+    assert cells.count("3.125") == 2, "the second seed"
+    assert cells.count("4.6875") == 4, "means of both arms, in all and in the last round"
+    assert not {"0.16", "0.32", "0.24"} & set(cells)
+
+
 def test_without_a_conversion_a_minimised_task_says_that_it_shows_the_score() -> None:
     found = task("C", [one_pair((4, 4), (4, 2), 0.5)], measure="peak", goal="min")
     text = shown(parsed(f"<g>{curves_panel(found, as_score).body}</g>"))

@@ -47,8 +47,8 @@ _NOTE = (
 def comparison_page(tasks: Sequence[TaskComparison], *, to_measure: ToMeasure = as_score) -> str:
     """Return the HTML page of ``tasks``: calls, curves, tables, and intervals where there are some.
 
-    ``to_measure`` gives a task's measure for a stored score; without one, curves of tasks whose
-    measure is minimised show the stored score, and say so. The same input gives the same bytes.
+    ``to_measure`` gives a task's measure for a stored score; without one, curves and tables of
+    tasks whose measure is minimised show the stored score, and the curves say so. The same input gives the same bytes.
     """
     figures = [
         tag("figure", inline(panel, f"bars-{index}"))
@@ -59,7 +59,7 @@ def comparison_page(tasks: Sequence[TaskComparison], *, to_measure: ToMeasure = 
         tag("p", words(scope(tasks)), class_="soft"),
         tag("div", *_tiles(tasks), class_="tiles"),
         tag("div", *figures, class_="charts"),
-        *([overview(tasks)] if tasks else []),
+        *([overview(tasks, to_measure)] if tasks else []),
         *(_task_section(task, f"task-{index}", to_measure) for index, task in enumerate(tasks)),
         tag("p", words(_NOTE), class_="soft"),
     ]
@@ -153,10 +153,10 @@ def _task_section(task: TaskComparison, key: str, to_measure: ToMeasure) -> Mark
         beside.append(summary_table(task.task, task.summary))
         beside.append(tag("p", words(verdict(task.summary))))
     if task.pairs:
-        beside.append(rounds_table(task))
+        beside.append(rounds_table(task, to_measure))
         beside.append(_folded("The curve as a table", curve_table(task, to_measure, goal)))
     if len(task.pairs) > 1:
-        beside.append(_folded(f"All {len(task.pairs)} seeds", seeds_table(task)))
+        beside.append(_folded(f"All {len(task.pairs)} seeds", seeds_table(task, to_measure)))
     return tag(
         "section",
         tag("h2", words(task.task), id=key),

@@ -1,7 +1,7 @@
 """The tables of a comparison page: everything that the charts show, as text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daydream.cli.charts.canvas import Markup, join, tag, words
 from daydream.cli.charts.curves import (
@@ -58,14 +58,14 @@ def table(
     )
 
 
-def overview(tasks: Sequence[TaskComparison]) -> Markup:
+def overview(tasks: Sequence[TaskComparison], to_measure: ToMeasure) -> Markup:
     """Return one row a task: calls, best, best of the last round, deployed policy."""
     head = (
         "Task", "Calls, fixed", "Calls, dream", "Saved", "Best, fixed", "Best, dream",
         "Last-round best, fixed", "Last-round best, dream", "Deployed in the last round",
     )  # fmt: skip
     several = any(len(task.pairs) > 1 for task in tasks)
-    rows = [_overview_row(task) for task in tasks]
+    rows = [_overview_row(task, to_measure) for task in tasks]
     if len(tasks) > 1:
         fixed = sum(mean([pair.fixed.calls for pair in task.pairs]) for task in tasks)
         dream = sum(mean([pair.dream.calls for pair in task.pairs]) for task in tasks)
@@ -74,10 +74,14 @@ def overview(tasks: Sequence[TaskComparison]) -> Markup:
     return table(caption, head, rows, text=head[-1])
 
 
-def _overview_row(task: TaskComparison) -> list[str]:
+def _overview_row(task: TaskComparison, to_measure: ToMeasure) -> list[str]:
+    def measured(score: Callable[[Arm], float | None], arm: str) -> str:
+        found = [score(pick_arm(pair, arm)) for pair in task.pairs]
+        return _mean_of([_measure(task, one, to_measure) for one in found])
+
     calls = {arm: mean([pick_arm(pair, arm).calls for pair in task.pairs]) for arm in ARMS}
-    best = [_mean_of([_best(pick_arm(pair, arm)) for pair in task.pairs]) for arm in ARMS]
-    last = [_mean_of([_last(pick_arm(pair, arm)) for pair in task.pairs]) for arm in ARMS]
+    best = [measured(_best, arm) for arm in ARMS]
+    last = [measured(_last, arm) for arm in ARMS]
     saved = calls["fixed"] - calls["dream"]
     return [
         task.task, count(calls["fixed"]), count(calls["dream"]), count(saved), *best, *last,
@@ -91,6 +95,10 @@ def _best(arm: Arm) -> float | None:
 
 def _last(arm: Arm) -> float | None:
     return arm.rounds[-1].round_best if arm.rounds else None
+
+
+def _measure(task: TaskComparison, score: float | None, to_measure: ToMeasure) -> float | None:
+    return None if score is None else to_measure(task.task, score)
 
 
 def _mean_of(values: Sequence[float | None]) -> str:
@@ -110,13 +118,14 @@ def deployed(task: TaskComparison) -> str:
     return f"{name} ({times} of {names.total()}){more}"
 
 
-def rounds_table(task: TaskComparison) -> Markup:
+def rounds_table(task: TaskComparison, to_measure: ToMeasure) -> Markup:
     """Return every round of both arms of the first pair."""
     head = ("Arm, round", "Calls", "So far", "Best so far", "Best of round", "Policy")
     rows = [
         [
-            f"{name}, {row.round}", count(row.calls), count(row.cum), _value(row.best),
-            _value(row.round_best), row.policy,
+            f"{name}, {row.round}", count(row.calls), count(row.cum),
+            _value(_measure(task, row.best, to_measure)),
+            _value(_measure(task, row.round_best, to_measure)), row.policy,
         ]
         for name in ARMS
         for row in pick_arm(task.pairs[0], name).rounds
@@ -125,16 +134,17 @@ def rounds_table(task: TaskComparison) -> Markup:
 
 
 def _value(value: float | None) -> str:
-    return NOTHING if value is None else number(value, 8)
+    return number(value, 8) if value is not None and drawable(value) else NOTHING
 
 
-def seeds_table(task: TaskComparison) -> Markup:
+def seeds_table(task: TaskComparison, to_measure: ToMeasure) -> Markup:
     """Return one row a pair: calls and best measure of both arms."""
     head = ("Seed", "Calls, fixed", "Calls, dream", "Best, fixed", "Best, dream", "Deployed")
     rows = [
         [
             str(pair.seed), count(pair.fixed.calls), count(pair.dream.calls),
-            _value(_best(pair.fixed)), _value(_best(pair.dream)),
+            _value(_measure(task, _best(pair.fixed), to_measure)),
+            _value(_measure(task, _best(pair.dream), to_measure)),
             pair.dream.rounds[-1].policy if pair.dream.rounds else NOTHING,
         ]
         for pair in task.pairs
