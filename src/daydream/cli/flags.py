@@ -10,9 +10,8 @@ from cyclopts import Parameter
 from daydream.config import Layer, RunSettings, environment_layer, file_layer, resolve
 from daydream.errors import UsageError
 from daydream.objective import Objective
+from daydream.tasks.folder_settings import SETTINGS_FILE
 from daydream.tasks.load import is_path
-
-SETTINGS_FILE = "daydream.toml"
 
 
 @Parameter(name="*")
