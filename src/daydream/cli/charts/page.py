@@ -48,7 +48,8 @@ def comparison_page(tasks: Sequence[TaskComparison], *, to_measure: ToMeasure = 
     """Return the HTML page of ``tasks``: calls, curves, tables, and intervals where there are some.
 
     ``to_measure`` gives a task's measure for a stored score; without one, curves and tables of
-    tasks whose measure is minimised show the stored score, and the curves say so. The same input gives the same bytes.
+    tasks whose measure is minimised show the stored score, and the curves say so. The same input
+    gives the same bytes.
     """
     figures = [
         tag("figure", inline(panel, f"bars-{index}"))
