@@ -42,8 +42,11 @@ def test_compare_prints_the_figures_of_the_first_implementation() -> None:
 @pytest.mark.slow
 def test_all_six_tasks_save_calls_and_hold_the_best_score() -> None:
     found = daydream("compare", "--all", "--rounds", "2", "--json", "--plot", "all.html").json
-    fixed = {task["task"]: sum(r["calls"] for r in task["fixed"]) for task in found["tasks"]}
-    assert fixed == {
+    calls = {
+        task["task"]: [sum(r["calls"] for r in task[arm]) for arm in ("fixed", "dream")]
+        for task in found["tasks"]
+    }
+    six = {
         "autocorrelation": 32,
         "branch-world": 96,
         "circle-packing": 32,
@@ -51,8 +54,12 @@ def test_all_six_tasks_save_calls_and_hold_the_best_score() -> None:
         "lasso": 24,
         "sum-diff": 48,
     }
-    assert found["total"]["fixed"] == 264
-    assert found["total"]["dream"] <= 182
+    assert {name: calls[name][0] for name in six} == six
+    assert sum(calls[name][0] for name in six) == 264
+    assert sum(calls[name][1] for name in six) <= 182
+    assert [found["total"]["fixed"], found["total"]["dream"]] == [
+        sum(column) for column in zip(*calls.values(), strict=True)
+    ]
     for task in found["tasks"]:
         assert task["dream"][1]["round_best"] == task["dream"][0]["round_best"], task["task"]
     assert "<svg" in Path("all.html").read_text()
