@@ -9,10 +9,10 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-run setup-dev setup-bench run test check lint bench docs pins clean
+.PHONY: help setup-run setup-dev setup-bench run test check lint bench bench-searches docs pins clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup-run:
 	@tools/setup.sh $(VENV) run
@@ -40,8 +40,13 @@ lint: setup-dev ## Everything in check but the tests
 check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
 	$(PYTEST) --slow --hypothesis-profile=ci
 
-bench: setup-bench ## Measure replay beside its peers into benchmarks/results
+bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json
+	$(BIN)/python benchmarks/isolation.py --out benchmarks/results/isolation.json
+
+bench-searches: setup-dev ## Measure what searches reach and dreaming saves (hours; rows are kept)
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/policy_line.py --work runs/bench
 
 docs: setup-dev ## Regenerate the generated parts of docs/ and README.md
 	$(BIN)/python -m tools.docs
