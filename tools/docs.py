@@ -23,7 +23,7 @@ from daydream import config, errors, registry
 from daydream.cli import flags
 from daydream.config import RunSettings
 from daydream.policies.specs import families
-from daydream.tasks import folder_settings
+from daydream.tasks import branch_world, folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
 from tools.figures import figures, table
@@ -97,6 +97,16 @@ def records_table() -> str:
     return table(("task", "value", "source", "passes our check"), list(rows.values()))
 
 
+def branch_world_table() -> str:
+    """Return the scores of the first branches and depths of branch-world."""
+    depths = range(1, branch_world.PUBLISHED_DEPTH + 1)
+    rows = [
+        (f"branch {branch}", *(f"{branch_world.score_at(branch, depth):g}" for depth in depths))
+        for branch in range(branch_world.PUBLISHED_WIDTH)
+    ]
+    return table(("", *(f"depth {depth}" for depth in depths)), rows)
+
+
 def policies_table() -> str:
     """Return the table of policy families with an example and its JSON."""
     rows = []
@@ -168,6 +178,7 @@ def figures_block() -> str:
 
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "aliases": aliases_table,
+    "branch-world": branch_world_table,
     "errors": errors_table,
     "figures": figures_block,
     "folder-settings": folder_settings_table,
