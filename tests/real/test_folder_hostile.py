@@ -14,6 +14,7 @@ from daydream.tasks.folder import open_folder
 from daydream.testing import task_contracts as contracts
 from daydream.testing.task_contracts import Gold, TaskUnderTest
 from daydream.tree import Status
+from tests.processes import with_variable
 from tests.real.problems import HONEST, PROGRAM, problem, scored
 
 ERROR, TIMEOUT, INVALID = Status.ERROR, Status.TIMEOUT, Status.INVALID
@@ -124,17 +125,6 @@ def test_a_fork_that_comes_back_gives_no_second_answer() -> None:
     assert (found.status, found.score) == (Status.OK, 1.0)
 
 
-def left_over(mark: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark.encode() in path.read_bytes():
-                found.append(path.parent.name)
-        except OSError:
-            continue
-    return found
-
-
 @pytest.mark.parametrize(
     "ending", ["return 1.0", "os._exit(1)", "time.sleep(30)", "ctypes.string_at(0)"]
 )
@@ -152,7 +142,7 @@ def test_no_process_of_an_evaluation_is_left(ending: str, monkeypatch: pytest.Mo
     found = evaluated(body, settings=settings)
     assert (found.status is Status.OK) == (ending == "return 1.0")
     assert mark in os.environ["MARK"]
-    assert [pid for pid in left_over(mark) if int(pid) != os.getpid()] == []
+    assert with_variable(mark) == []
 
 
 def test_the_evaluators_environment_holds_no_key_of_the_user(

@@ -18,6 +18,7 @@ from daydream.sandbox.base import ExecResult, Job, Limits
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.collect import FILE_BYTES
 from daydream.sandbox.profiles import PROFILES
+from tests.processes import with_word
 
 PRELUDE = (
     "import ctypes, errno, mmap, os, resource, signal, socket, stat, sys, threading, time\n"
@@ -66,17 +67,6 @@ def shell(script: str, sandbox: BubblewrapSandbox) -> str:
     return sandbox.run(job, WIDE).stdout.decode().strip()
 
 
-def marked(mark: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 # ------------------------------------------------------------------ processes, time and memory
 
 
@@ -110,7 +100,7 @@ def test_however_a_job_ends_nothing_of_it_is_left(code: str, outcome: str) -> No
     found = run(code, mark, limits=limits)
     assert found.outcome == outcome, found
     assert found.result == b""
-    assert marked(mark) == []
+    assert with_word(mark) == []
 
 
 def test_a_fork_bomb_and_a_thread_bomb_end_at_their_limit() -> None:
@@ -332,7 +322,7 @@ def test_two_jobs_at_once_neither_see_nor_signal_each_other() -> None:
     patient = "open('/tmp/ready', 'w').close()\ntime.sleep(1.5)\nprint('lived')"
     thread = threading.Thread(target=lambda: results.append(run(patient, mark)))
     thread.start()
-    while not marked(mark):
+    while not with_word(mark):
         os.sched_yield()
     code = (
         "seen = [open(f'/proc/{n}/cmdline').read() for n in os.listdir('/proc') if n.isdigit()]\n"
@@ -379,12 +369,12 @@ BubblewrapSandbox().run(
 def test_a_killed_parent_takes_the_whole_job_with_it_and_its_group_is_swept() -> None:
     mark = f"orphan-{os.getpid()}"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, mark])
-    while len(marked(mark)) < 4:
+    while len(with_word(mark)) < 4:
         assert parent.poll() is None
         os.sched_yield()
     parent.kill()
     parent.wait()
-    while marked(mark):
+    while with_word(mark):
         os.sched_yield()
     name = f"daydream-{parent.pid}-"
     # Any later process that runs a job sweeps what dead ones left.

@@ -15,6 +15,7 @@ from daydream.tasks.base import Evaluation, Task
 from daydream.tasks.load import load_task
 from daydream.tree import Status
 from tests.contracts.known_programs import EQUAL_TO_ALL, program
+from tests.processes import with_variable
 
 TASK = "circle-packing:artifact=program,seconds=3"
 GOOD = "[[(1 + 2 * (i % 4)) / 8, (1 + 2 * (i // 4)) / 8, 0.125] for i in range(8)]"
@@ -51,22 +52,10 @@ def judged(task: Task, text: str, place: Path) -> Evaluation:
     victim.chmod(0o666)
     before = Path(__file__).stat().st_mtime_ns
     found = task.evaluate(program(text.replace("HOST", repr(str(victim)))))
-    assert left_of(place) == []
+    assert with_variable(str(place)) == []
     assert victim.read_text() == "as it was"
     assert Path(__file__).stat().st_mtime_ns == before
     assert sorted(path.name for path in place.iterdir()) == ["host.txt"]
-    return found
-
-
-def left_of(place: Path) -> list[str]:
-    """The processes whose home is below ``place``; the dead ones of the last moments are gone."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if str(place).encode() in path.read_bytes():
-                found.append(path.parent.name)
-        except OSError:
-            continue
     return found
 
 
@@ -190,6 +179,8 @@ def test_an_attack_on_the_scoring_has_its_outcome_and_scores_nothing(
     case: str, task: Task, place: Path
 ) -> None:
     text, status, kind = CASES[case]
+    if kind == "memory":  # On a busy machine three seconds are not enough to take all of it.
+        task = load_task(TASK.replace("seconds=3", "seconds=30"))
     begun = time.monotonic()
     found = judged(task, text, place)
     assert (found.status, found.error_class, found.score) == (status, kind, 0.0), found

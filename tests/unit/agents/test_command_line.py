@@ -15,6 +15,7 @@ from daydream.agents.command_line import build
 from daydream.agents.load import load_agent
 from daydream.errors import AgentError, UsageError
 from daydream.tasks.base import Artifact, TaskInfo, failed, ok
+from tests.processes import with_word
 
 INFO = TaskInfo(
     name="mine",
@@ -190,15 +191,7 @@ def test_nothing_that_a_command_started_is_left() -> None:
     mark = f"agent-left-{os.getpid()}"
     command = f"(setsid sleep 60 {mark} &) ; sh -c 'sleep 61' {mark} & touch x"
     assert "x" in proposed(command.replace(f"sleep 60 {mark}", f"sh -c 'sleep 60' {mark}"))
-    found = [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _words(path)]
-    assert found == []
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split("\0")
-    except OSError:
-        return []
+    assert with_word(mark) == []
 
 
 def test_what_a_command_prints_is_its_rationale_and_its_report_its_usage() -> None:

@@ -14,6 +14,7 @@ from daydream.errors import SandboxError
 from daydream.sandbox import supervisor
 from daydream.sandbox.base import ExecResult, Job, Limits
 from daydream.sandbox.process import ProcessSandbox
+from tests.processes import with_word
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
@@ -23,21 +24,10 @@ def run(code: str, *arguments: str, limits: Limits = Limits(wall_s=30)) -> ExecR
     return ProcessSandbox().run(job, limits)
 
 
-def marked(mark: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 def wait_until_gone(mark: str) -> None:
     deadline = time.monotonic() + 30
-    while marked(mark):
-        assert time.monotonic() < deadline, marked(mark)
+    while with_word(mark):
+        assert time.monotonic() < deadline, with_word(mark)
         os.sched_yield()
 
 
@@ -65,7 +55,7 @@ def test_a_killed_parent_takes_the_whole_tree_with_it(tmp_path: Path) -> None:
     mark, ready = f"orphan-{os.getpid()}", tmp_path / "ready"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, mark, str(ready)])
     # The parent, the job, and its daemon.
-    while not ready.exists() or len(marked(mark)) < 3:
+    while not ready.exists() or len(with_word(mark)) < 3:
         assert parent.poll() is None
         os.sched_yield()
     parent.kill()
@@ -78,7 +68,7 @@ def test_an_interrupt_in_the_parent_ends_the_job() -> None:
     code = "import os, signal, sys, time\nos.kill(int(sys.argv[2]), signal.SIGINT)\ntime.sleep(60)"
     with pytest.raises(KeyboardInterrupt):
         run(code, mark, str(os.getpid()))
-    assert marked(mark) == []
+    assert with_word(mark) == []
 
 
 def test_a_job_that_kills_its_supervisor_leaves_nothing_and_has_no_result() -> None:
@@ -90,7 +80,7 @@ def test_a_job_that_kills_its_supervisor_leaves_nothing_and_has_no_result() -> N
     found = run(code, mark)
     assert (found.outcome, found.exit, found.result) == ("signalled", None, b"")
     assert b"supervisor" in found.stderr
-    assert marked(mark) == []
+    assert with_word(mark) == []
 
 
 @pytest.mark.slow
@@ -99,7 +89,7 @@ def test_a_job_that_stops_its_supervisor_ends_after_the_wall() -> None:
     code = "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)"
     found = run(code, mark, limits=Limits(wall_s=0.5))
     assert (found.outcome, found.result) == ("wall", b"")
-    assert marked(mark) == []
+    assert with_word(mark) == []
 
 
 def test_a_tree_that_keeps_forking_is_ended_by_the_number_of_its_processes() -> None:
@@ -111,7 +101,7 @@ def test_a_tree_that_keeps_forking_is_ended_by_the_number_of_its_processes() -> 
     )
     found = run(code, mark, limits=Limits(wall_s=20, processes=20))
     assert found.outcome == "processes"
-    assert marked(mark) == []
+    assert with_word(mark) == []
 
 
 def test_forked_workers_that_share_an_array_are_not_counted_twice() -> None:
@@ -177,7 +167,7 @@ def test_a_process_whose_first_thread_has_ended_is_still_ended() -> None:
     )
     job = Job((sys.executable, "-I", "-c", code, mark), "/", ENV)
     assert ProcessSandbox().run(job, Limits(wall_s=20)).exit == 0
-    assert marked(mark) == []
+    assert with_word(mark) == []
 
 
 def test_a_job_outlives_a_short_thread_of_the_parent() -> None:
