@@ -27,6 +27,11 @@ frozen | grep -vxF -f "$work/build" | grep -vxF -f "$work/run" >"$work/dev"
 cat "$work/build" "$work/run" "$work/dev" >"$work/before"
 install -e '.[bench]'
 frozen | grep -vxF -f "$work/before" >"$work/bench"
+rm -rf "$work/venv"
+"$python" -m venv "$work/venv"
+install -r "$work/before" -e '.[weights]'
+# A wheel for one kind of machine has a local part that no index serves.
+frozen | grep -vxF -f "$work/before" | sed 's/+.*//' >"$work/weights"
 
 {
     echo "# What builds the package. Made by \`make pins\`."
@@ -46,3 +51,8 @@ frozen | grep -vxF -f "$work/before" >"$work/bench"
     echo "-r run.txt"
     cat "$work/bench"
 } >requirements/bench.txt
+{
+    echo "# What trains and generates, on top of dev.txt. Made by \`make pins\`."
+    echo "-r dev.txt"
+    cat "$work/weights"
+} >requirements/weights.txt

@@ -202,6 +202,18 @@ def worker_environment() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(threads, "1"), "PYTHONWARNINGS": "ignore"}
 
 
+def training_environment(threads: int) -> dict[str, str]:
+    """Return the environment of a process that trains or generates: offline, quiet, ``threads``."""
+    offline = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
+    return {
+        **worker_environment(),
+        **dict.fromkeys(offline, "1"),
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+
+
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -13,6 +13,7 @@
     ├── AgentError            a discovery agent produced nothing that can be evaluated
     │   └── ModelError        a model brought no answer
     ├── SandboxError          the sandbox itself failed (a failing command is no error)
+    ├── LeakError             a corpus would hold what the probe set asks
     ├── StoreError            a run folder cannot be read or written
     ├── CorpusError           a corpus of pull requests cannot be made or used
     └── Stopped               the run was asked to stop; what was paid for is kept
@@ -92,6 +93,10 @@ class StoreError(DaydreamError):
 
 class CorpusError(DaydreamError):
     """A corpus is incomplete or malformed, or the place that it comes from did not answer."""
+
+
+class LeakError(DaydreamError):
+    """A corpus would hold a problem of the probe set; nothing was written."""
 
 
 class Stopped(DaydreamError):  # noqa: N818 - a request to end, not a fault

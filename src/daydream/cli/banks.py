@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
 import cyclopts
-from cyclopts import Parameter
 
 from daydream.canonical import JsonValue
 from daydream.cli import output
+from daydream.cli.weights_line import HomeFolder, Json, home_flag
 from daydream.weights.bank import Bank
 from daydream.weights.episodes import Episode
 from daydream.weights.home import DEFAULT, Home
@@ -17,9 +16,6 @@ from daydream.weights.home import DEFAULT, Home
 app = cyclopts.App(
     name="bank", help="Every attempt of every line, to train on.", help_format="plaintext"
 )
-
-HomeFolder = Annotated[Path, Parameter(name=["--home"])]
-Json = Annotated[bool, Parameter(negative="")]
 
 
 @app.command(name="import", usage="daydream bank import RUN... [OPTIONS]")
@@ -63,7 +59,7 @@ def import_(*run: Path, home: HomeFolder = DEFAULT, json: Json = False) -> int:
             f"are new, {row['solved']} improved on their start"
         )
         output.out().print(line, markup=False)
-    output.next_step(f"daydream bank show{_home(home)}", f"daydream build{_home(home)}")
+    output.next_step(f"daydream bank show{home_flag(home)}", f"daydream build{home_flag(home)}")
     return 0
 
 
@@ -114,7 +110,7 @@ def show(*, home: HomeFolder = DEFAULT, json: Json = False) -> int:
     if torn:
         output.warn(f"{torn} bytes of an unfinished record; the next append drops them")
     if groups:
-        output.next_step(f"daydream build{_home(home)}")
+        output.next_step(f"daydream build{home_flag(home)}")
     else:
         output.next_step("daydream bank import RUN", "daydream wake --tasks TASK --model MODEL")
     return 0
@@ -133,7 +129,3 @@ def _groups(episodes: Iterable[Episode]) -> dict[tuple[str, str, str, str], Coun
         counts["tasks"] += (*key, episode.task) not in tasks
         tasks.add((*key, episode.task))
     return groups
-
-
-def _home(home: Path) -> str:
-    return "" if home == DEFAULT else f" --home {output.shown(home)}"

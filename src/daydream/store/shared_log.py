@@ -102,6 +102,20 @@ class SharedLog:
 
 
 @contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock file ``path`` for the length of the block; waits for whoever has it."""
+    with disk_errors("lock", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with disk_errors("lock", path):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def _locked(handle: int, kind: int) -> Iterator[None]:
     fcntl.flock(handle, kind)
     try:
