@@ -39,6 +39,17 @@ def test_compare_prints_the_figures_of_the_first_implementation() -> None:
     assert task["dream"][1]["policy"] == "adaptive-w4-d4-p3-g0.02"
 
 
+def test_compare_prints_the_measure_that_people_speak_of() -> None:
+    asked = ("compare", "autocorrelation", "--rounds", "1", "--policy", "parallel_refine-w2-d2")
+    told = daydream(*asked, "--out", "r").out
+    (task,) = daydream(*asked, "--out", "r", "--json").json["tasks"]
+    assert (task["measure"], told.count("autocorrelation: ")) == ("C", 2)
+    assert told.count("(C, lower is better)") == 2
+    score = task["fixed"][0]["best"]
+    assert f"{1 / score:.6f}" in told
+    assert f"{score:.6f}" not in told
+
+
 @pytest.mark.slow
 def test_all_six_tasks_save_calls_and_hold_the_best_score() -> None:
     found = daydream("compare", "--all", "--rounds", "2", "--json", "--plot", "all.html").json

@@ -81,7 +81,7 @@ def compare(
                 return stopped.exit_code
     if plot is not None:
         _plot(plot, compared, infos)
-    _show(compared, as_json=json)
+    _show(compared, infos, as_json=json)
     if not json:
         output.out().print(f"Saved in {output.shown(folder)}", markup=False)
         if plot is None:
@@ -139,49 +139,57 @@ def _plot(path: Path, compared: Sequence[TaskComparison], infos: Mapping[str, Ta
     output.write_file(path, draw(compared, to_measure=measure), "--plot")
 
 
-def _show(compared: Sequence[TaskComparison], *, as_json: bool) -> None:
+def _show(
+    compared: Sequence[TaskComparison], infos: Mapping[str, TaskInfo], *, as_json: bool
+) -> None:
     if as_json:
         output.emit(as_object(compared))
         return
     console = output.out()
     for one in compared:
         first = one.pairs[0]
-        for title, arm in (("fixed exploration", first.fixed), ("dream-rsi", first.dream)):
+        better = f"{one.measure}, {'lower' if one.goal == 'min' else 'higher'} is better"
+        for name, arm in (("fixed exploration", first.fixed), ("dream-rsi", first.dream)):
             columns = (">round", ">calls", ">cum", ">best", ">round best", "policy")
-            console.print(output.table(f"{one.task}: {title}", columns, _rows(arm)))
+            title = f"{one.task}: {name} ({better})"
+            console.print(output.table(title, columns, _rows(arm, infos[one.task])))
         if one.summary is not None:
             console.print(_summary_table(one.summary))
     if len(compared) > 1:
-        console.print(_overview(compared))
+        console.print(_overview(compared, infos))
 
 
-def _rows(arm: Arm) -> list[tuple[str, ...]]:
+def _measure(info: TaskInfo, score: float | None) -> str:
+    return output.number(None if score is None else to_measure(info, score))
+
+
+def _rows(arm: Arm, info: TaskInfo) -> list[tuple[str, ...]]:
     return [
         (
             str(one.round),
             str(one.calls),
             str(one.cum),
-            output.number(one.best),
-            output.number(one.round_best),
+            _measure(info, one.best),
+            _measure(info, one.round_best),
             one.policy,
         )
         for one in arm.rounds
     ]
 
 
-def _overview(compared: Sequence[TaskComparison]) -> object:
+def _overview(compared: Sequence[TaskComparison], infos: Mapping[str, TaskInfo]) -> object:
     rows: list[tuple[str, ...]] = []
     for one in compared:
-        first = one.pairs[0]
+        first, info = one.pairs[0], infos[one.task]
         last_fixed, last_dream = first.fixed.rounds[-1], first.dream.rounds[-1]
         rows.append(
             (
                 one.task,
                 str(first.fixed.calls),
                 str(first.dream.calls),
-                output.number(last_fixed.best),
-                output.number(last_dream.best),
-                output.number(last_dream.round_best),
+                _measure(info, last_fixed.best),
+                _measure(info, last_dream.best),
+                _measure(info, last_dream.round_best),
                 last_dream.policy,
             )
         )
