@@ -4,7 +4,6 @@ Each arm pays its own round 1. Attempts that both arms make in the same place of
 the same seed, so a pair differs by its policies alone.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 
 from daydream.config import RunSettings
 from daydream.errors import Stopped, UsageError
+from daydream.intervals import Interval, interval
 from daydream.launch import (
     Prepared,
     Request,
@@ -20,7 +20,7 @@ from daydream.launch import (
     resume_with_info,
     start,
 )
-from daydream.objective import MARGIN, mean
+from daydream.objective import MARGIN
 from daydream.online import Attempts
 from daydream.rounds import Surroundings, workers_of
 from daydream.store.run_folder import JOURNAL, REPLIES, RunFolder
@@ -66,15 +66,6 @@ class Pair(msgspec.Struct, frozen=True):
     dream: Arm
 
 
-class Interval(msgspec.Struct, frozen=True):
-    """A mean with its 95 % interval over pairs (Student's t)."""
-
-    mean: float
-    low: float
-    high: float
-    n: int
-
-
 class Summary(msgspec.Struct, frozen=True):
     """Paired differences over seeds, of scores: higher is better whatever the measure."""
 
@@ -105,26 +96,6 @@ class TaskComparison(msgspec.Struct, frozen=True):
     """``max`` or ``min``: which way the measure improves."""
     pairs: tuple[Pair, ...]
     summary: Summary | None = None
-
-
-_T95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-"""Two-sided 95 % points of Student's t for 1 to 30 degrees of freedom (standard tables)."""
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of ``values`` with its 95 % interval; no width for fewer than two values."""
-    n = len(values)
-    middle = mean(values)
-    if n < 2:
-        return Interval(middle, middle, middle, n)
-    spread = math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (n - 1))
-    point = _T95[n - 2] if n - 1 <= len(_T95) else 1.96 + 2.4 / (n - 1)
-    half = point * spread / math.sqrt(n)
-    return Interval(middle, middle - half, middle + half, n)
 
 
 def best_after(arm: Arm, calls: int) -> float | None:

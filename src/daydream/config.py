@@ -48,8 +48,19 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     """Discovery agent; empty takes the task's."""
     dreamer: str = "auto"
-    """Who proposes the next policy: auto, system1, grid or none."""
-    guard: Literal["quality", "none"] = "quality"
+    """Who proposes the next policy: auto, system1, grid, none; a model: developer, spec-model."""
+    developer: str = ""
+    """Model of the dreamers ``developer`` and ``spec-model``; empty takes the agent's."""
+    revisions: Positive = 4
+    """Policies that a model proposes in one selection."""
+    guard: Literal["quality", "none"] | None = None
+    """None admits every policy of a ``developer``, and is ``quality`` for other dreamers."""
+    objective: Literal["equation1", "sweep"] = "equation1"
+    """What a policy is worth in replay."""
+    holdout: Natural = 0
+    """Newest worlds that a selection leaves out and then judges its choice by."""
+    holdout_margin: float | None = None
+    """Mean gain in the worlds held out that a choice needs to be deployed; None only reports it."""
     cost_weight: Weight = 0.002
     parallel_weight: Weight = 0.005
     normalised: bool = False

@@ -13,12 +13,13 @@ from daydream.agents.load import load_agent
 from daydream.bookkeeping import Book
 from daydream.canonical import JsonObject, JsonValue, dumps
 from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
+from daydream.dreams import check_dreaming, dreaming_of
 from daydream.errors import ConfigError, StoreError, UsageError
 from daydream.isolation import check_policy
 from daydream.llm.budget import parse_budget
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
-from daydream.rounds import Plan, Surroundings, load_proposer, play, versions, workers_of
+from daydream.rounds import Plan, Surroundings, play, versions, workers_of
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
 from daydream.summaries import RunResult
@@ -79,7 +80,7 @@ def prepare(request: Request) -> Prepared:
             f"task {info.name} has no default agent (expected -m MODEL or --agent); -m mock: needs "
             'no key, and --agent command:"CMD" takes a program of yours'
         )
-    load_proposer(settings.dreamer)
+    check_dreaming(dreaming_of(settings))
     spec = parse_spec(settings.policy, trust=request.trust)
     check_policy(spec, limit=settings.max_parallelism)
     source = str(Path(request.source).resolve()) if is_path(request.source) else info.name
@@ -112,13 +113,17 @@ def start(
     surroundings: Surroundings,
     *,
     attempts: Attempts | None = None,
+    explore: bool = False,
 ) -> RunResult:
-    """Make the run folder and play the run; ``attempts`` are shared with another run when given."""
+    """Make the run folder and play the run, or with ``explore`` its first rollout alone.
+
+    ``attempts`` are shared with another run when given.
+    """
     plan, info = prepared.plan, prepared.task.info
     config = config_json(prepared)
     out = request.out or default_folder(info.name, plan.settings.seed, surroundings.now())
     with RunFolder.create(out, config, clock=surroundings.now) as folder:
-        return _begin(Book(folder), config, prepared, surroundings, attempts)
+        return _begin(Book(folder), config, prepared, surroundings, attempts, explore=explore)
 
 
 def _begin(
@@ -127,6 +132,8 @@ def _begin(
     prepared: Prepared,
     surroundings: Surroundings,
     attempts: Attempts | None,
+    *,
+    explore: bool = False,
 ) -> RunResult:
     if prepared.problem is not None:
         book.folder.put_artifact(prepared.problem.files)
@@ -141,9 +148,9 @@ def _begin(
         durable=True,
     )
     if attempts is not None:
-        return play(book, attempts, prepared.plan, surroundings)
+        return play(book, attempts, prepared.plan, surroundings, explore=explore)
     with _attempts(book, prepared) as own:
-        return play(book, own, prepared.plan, surroundings)
+        return play(book, own, prepared.plan, surroundings, explore=explore)
 
 
 def _attempts(book: Book, prepared: Prepared) -> Attempts:
@@ -182,8 +189,12 @@ def resume_with_info(
     trust: bool = False,
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - frozen
     attempts: Attempts | None = None,
+    explore: bool = False,
 ) -> tuple[RunResult, TaskInfo]:
-    """Do what :func:`resume` does; return the facts of the task as well."""
+    """Do what :func:`resume` does; return the facts of the task as well.
+
+    ``explore`` plays one rollout and selects nothing.
+    """
     folder_path = Path(path)
     with RunFolder.open(folder_path, clock=surroundings.now) as folder:
         book = Book(folder)
@@ -192,14 +203,15 @@ def resume_with_info(
         prepared = _rebuild(folder, config, changes or {}, trust=trust)
         if started is None:
             config = config_json(prepared)
-            result = _begin(book, config, prepared, surroundings, attempts)
+            result = _begin(book, config, prepared, surroundings, attempts, explore=explore)
             return result, prepared.task.info
         _check_evaluator(folder_path, book, prepared, new_pool=new_pool)
         book.emit(log.RunResumed(versions=dict(versions())), durable=True)
+        info = prepared.task.info
         if attempts is not None:
-            return play(book, attempts, prepared.plan, surroundings), prepared.task.info
+            return play(book, attempts, prepared.plan, surroundings, explore=explore), info
         with _attempts(book, prepared) as own:
-            return play(book, own, prepared.plan, surroundings), prepared.task.info
+            return play(book, own, prepared.plan, surroundings, explore=explore), info
 
 
 def _rebuild(

@@ -35,8 +35,10 @@ POLICIES: Final[Mapping[str, str]] = {
 }
 PROPOSERS: Final[Mapping[str, str]] = {
     "auto": "daydream.proposers.auto:Auto",
+    "developer": "daydream.proposers.developer:Developer",
     "grid": "daydream.proposers.grid:Grid",
     "none": "daydream.proposers.none:Nothing",
+    "spec-model": "daydream.proposers.spec_model:SpecModel",
     "system1": "daydream.proposers.system1:System1",
 }
 AGENTS: Final[Mapping[str, str]] = {

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from daydream.objective import Breakdown, Objective, attainment
+from daydream.objective import Breakdown, Objective, SweepPoint, attainment
 from daydream.search import (
     DEFAULT_LIMIT,
     DEFAULT_MAX_BATCHES,
@@ -166,6 +166,20 @@ class Gauge:
             breakdown=breakdown,
             off_record=outcome.off_record,
             recorded=self._recorded,
+        )
+
+    def point(self, scored: WorldScore) -> SweepPoint:
+        """Return this world's part of a sweep, from its score by the raw objective.
+
+        A batch never holds more than the limit, so each is one wave.
+        """
+        terms = scored.breakdown
+        top = terms.quality if self._top is None else self._top
+        return SweepPoint(
+            attained=attainment(terms.quality, self._base, top),
+            share=terms.attempts / max(1, self._recorded),
+            probes=terms.attempts,
+            waves=terms.batches,
         )
 
 

@@ -16,7 +16,6 @@ from typing import TypeAlias, cast
 
 import msgspec
 
-from daydream import registry
 from daydream.agents.base import MeteredAgent
 from daydream.bookkeeping import (
     Book,
@@ -29,24 +28,24 @@ from daydream.bookkeeping import (
 )
 from daydream.canonical import JsonObject
 from daydream.config import RunSettings, cores
-from daydream.errors import DaydreamError, RegistryError, Stopped
-from daydream.isolation import open_policy, replay_apart
+from daydream.dreams import Asked, deploy, dream, dreaming_of, policy_file
+from daydream.errors import DaydreamError, Stopped
+from daydream.isolation import open_policy
 from daydream.llm.budget import Purse, parse_budget
 from daydream.llm.cache import ReplyCache
 from daydream.llm.client import Around, Client
-from daydream.objective import Objective
 from daydream.online import Attempt, Attempts, OnlineSettings, OnlineWorld, Start
-from daydream.policies.base import BuiltinSpec, PolicySpec
+from daydream.policies.base import PolicySpec
 from daydream.policies.python_file import PythonFileSpec
 from daydream.policies.specs import spec_from_json
-from daydream.proposers.base import Proposer, Scored
+from daydream.proposers.base import Scored
 from daydream.search import Rollout, solve
-from daydream.selection import Scorer, Selection, Settings, report, select
+from daydream.selection import Selection
 from daydream.store import events as log
 from daydream.store.run_folder import REPLIES
 from daydream.summaries import RunResult, result_of_state, summary_json
 from daydream.tasks.base import Artifact, TaskInfo
-from daydream.tree import Pool, Status, Tree, make_pool
+from daydream.tree import Status, Tree, make_pool
 
 
 class RoundBegan(msgspec.Struct, frozen=True):
@@ -106,16 +105,27 @@ class Plan(msgspec.Struct, frozen=True):
     """Name or absolute path from which the task is built again."""
 
 
-def play(book: Book, attempts: Attempts, plan: Plan, surroundings: Surroundings) -> RunResult:
+def play(
+    book: Book,
+    attempts: Attempts,
+    plan: Plan,
+    surroundings: Surroundings,
+    *,
+    explore: bool = False,
+) -> RunResult:
     """Play what is left of a run in its open folder and return what it amounts to.
 
     A budget, a STOP file or an interrupt ends it early; the result says so and the run stays
-    resumable. Raises :class:`PolicyError` when the policy breaks a rule online.
+    resumable. ``explore`` plays one rollout, the unfinished one where there is one, and no
+    selection. Raises :class:`PolicyError` when the policy breaks a rule online.
     """
     run = _Run(book, attempts, plan, surroundings)
     stopped: Stopped | None = None
     try:
-        run.play()
+        if explore:
+            run.explore()
+        else:
+            run.play()
     except Stopped as reason:
         stopped = reason
         book.emit(log.Stopped(reason=reason.reason), durable=True)
@@ -150,6 +160,7 @@ class _Run:
             interrupted=surroundings.interrupted,
         )
         self._metering: Metering | None = None
+        self._opened: Client | None = None
         self._root = self._first_root()
         self._trees = [
             tree for tree in book.folder.trees() if tree.evaluator == self._info.evaluator
@@ -159,7 +170,7 @@ class _Run:
         book, state = self._book, self._book.state
         # A kill may have come between the record of the best attempt and its folder.
         self._write_best()
-        book.folder.write_policy(*_policy_file(self._plan.spec), deploy=not state.rounds)
+        book.folder.write_policy(*policy_file(self._plan.spec), deploy=not state.rounds)
         spec = self._plan.spec
         first = self._first_round()
         for number in range(1, first):
@@ -174,17 +185,37 @@ class _Run:
         if not state.finished:
             book.emit(log.RunFinished(), durable=True)
 
+    def explore(self) -> None:
+        """Play one rollout with the policy that the last selection deployed."""
+        state = self._book.state
+        self._write_best()
+        self._book.folder.write_policy(*policy_file(self._plan.spec), deploy=not state.rounds)
+        number = max(self._first_round(), max(state.rounds, default=0))
+        known = state.rounds.get(number)
+        if known is not None and known.tree is not None:
+            number += 1
+        spec = self._plan.spec
+        for past in range(1, number):
+            spec = self._deployed(past, spec)
+        self._roll_out(number, spec)
+
     def close(self) -> None:
         """Close what talks to models."""
-        if self._metering is not None:
-            self._metering.client.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    def _client(self) -> Client:
+        """Return the one client of this run: all that it asks shares one budget."""
+        if self._opened is None:
+            self._opened = client_of(self._book, self._settings, self._around)
+        return self._opened
 
     def _metered(self, number: int) -> Metering | None:
         """Return how the model agent is watched, after one tiny question; None for other agents."""
         agent, settings = self._attempts.agent, self._settings
         if self._metering is not None or not isinstance(agent, MeteredAgent):
             return self._metering
-        client = client_of(self._book, settings, self._around)
+        client = self._client()
         self._metering = Metering(client, settings.max_failures)
         if settings.preflight and settings.cache != "only":
             agent.preflight(
@@ -244,7 +275,7 @@ class _Run:
         start = self._evaluated(number, artifact)
         metering = self._metered(number)
         self._around.notify(
-            RoundBegan(number, self._last_round(), spec.name, planned_attempts(spec))
+            RoundBegan(number, max(number, self._last_round()), spec.name, planned_attempts(spec))
         )
         world = OnlineWorld(
             self._attempts,
@@ -351,19 +382,18 @@ class _Run:
         earlier = [self._plan.spec]
         for past in range(1, number):
             earlier.insert(0, self._deployed(past, self._plan.spec))
-        selection = select(
-            incumbent,
-            load_proposer(settings.dreamer),
+        dreamt = dream(
+            book,
+            number,
             pool,
-            settings=selection_settings(settings),
+            incumbent,
             earlier=[spec for spec in earlier if spec != incumbent],
-            apart=replay_apart,
+            dreaming=dreaming_of(settings),
+            asking=Asked(self._client, self._around.interrupted),
         )
-        margin = 0 if settings.dreamer == "none" else settings.explore_margin
-        deployed = widened(selection, margin, pool, selection_settings(settings))
-        deploy(book, number, selection, deployed)
+        deploy(book, number, dreamt)
         self.write_summary()
-        self._around.notify(Selected(number, selection, deployed))
+        self._around.notify(Selected(number, dreamt.selection, dreamt.deployed))
 
     def write_summary(self) -> None:
         """Rewrite ``summary.json`` from the journal's state."""
@@ -381,52 +411,8 @@ def client_of(book: Book, settings: RunSettings, around: Surroundings) -> Client
     )
 
 
-def widened(selection: Selection, margin: int, pool: Pool, settings: Settings) -> Scored:
-    """Return what goes online after ``selection``: the choice, widened by ``margin``, replayed."""
-    spec = widen(selection.chosen.spec, margin)
-    if spec == selection.chosen.spec:
-        return selection.chosen
-    return Scorer(pool, settings, apart=replay_apart).score([spec])[0]
-
-
-def deploy(book: Book, number: int, selection: Selection, deployed: Scored) -> None:
-    """Journal the selection after round ``number``, keep the policy's version and point at it."""
-    spec = deployed.spec
-    book.folder.write_policy(*_policy_file(spec))
-    book.emit(
-        log.SelectionMade(
-            round=number,
-            deployed=spec.name,
-            spec=spec.to_json(),
-            report=report(selection, deployed=deployed),
-        ),
-        durable=True,
-    )
-
-
-def _policy_file(spec: PolicySpec) -> tuple[str, JsonObject | str]:
-    if isinstance(spec, PythonFileSpec):
-        return spec.file.removesuffix(".py"), spec.source
-    return spec.name, spec.to_json()
-
-
 def _trusted(spec: PolicySpec) -> bool:
     return isinstance(spec, PythonFileSpec) and spec.trusted
-
-
-def widen(spec: PolicySpec, margin: int) -> PolicySpec:
-    """Return ``spec`` with width and depth larger by ``margin``; other specs come back as they are.
-
-    Replay cannot reward what was never recorded, so a search that became too narrow recovers only
-    by trying more than replay asks for.
-    """
-    if margin == 0 or not isinstance(spec, BuiltinSpec):
-        return spec
-    values = {key: getattr(spec, key) for key in spec.LETTERS.values()}
-    for key in ("width", "depth"):
-        if key in values:
-            values[key] += margin
-    return cast("PolicySpec", type(spec)(**values))
 
 
 def planned_attempts(spec: PolicySpec) -> int | None:
@@ -438,24 +424,6 @@ def planned_attempts(spec: PolicySpec) -> int | None:
 def spread(scores: Sequence[float]) -> float:
     """Return the score scale of a task that declares none: best minus median, 1 where that is 0."""
     return (max(scores) - median(scores) or 1.0) if scores else 1.0
-
-
-def load_proposer(name: str) -> Proposer:
-    """Return the proposer called ``name``; raises :class:`RegistryError` for an unknown one."""
-    factory = registry.load("proposer", name)
-    if not callable(factory):
-        raise RegistryError(f"proposer plug-in {name!r} is {factory!r} (expected a class)")
-    return cast("Callable[[], Proposer]", factory)()
-
-
-def selection_settings(settings: RunSettings) -> Settings:
-    """Return what fixes a selection under these run settings."""
-    return Settings(
-        objective=Objective(settings.cost_weight, settings.parallel_weight, settings.normalised),
-        guard=settings.guard,
-        limit=settings.max_parallelism,
-        max_batches=settings.max_batches,
-    )
 
 
 def versions() -> Mapping[str, str]:

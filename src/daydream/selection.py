@@ -12,10 +12,10 @@ import msgspec
 
 from daydream.canonical import JsonValue
 from daydream.errors import PolicyError, PolicyFault, SelectionError
-from daydream.objective import MARGIN, Objective, mean
+from daydream.objective import BETAS, MARGIN, Objective, mean, sweep
 from daydream.policies.base import PolicySpec
 from daydream.policies.python_file import PythonFileSpec, runs_apart
-from daydream.proposers.base import Disqualified, Proposer, Scored
+from daydream.proposers.base import BetaPoint, Disqualified, Proposer, Scored, Swept
 from daydream.replay import Gauge, Record, ReplayWorld, WorldScore
 from daydream.search import DEFAULT_LIMIT, DEFAULT_MAX_BATCHES, Outcome, Policy, solve
 from daydream.tree import Pool
@@ -54,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True):
     """What fixes a selection beside the pool and the candidates."""
 
     objective: Objective = Objective()
+    sweep: bool = False
+    """Score the curve over beta instead; worlds then show the policy's own beta."""
     guard: Guard = "quality"
     limit: int = DEFAULT_LIMIT
     max_batches: int = DEFAULT_MAX_BATCHES
@@ -103,6 +105,36 @@ class Scorer:
 
     def score(self, specs: Sequence[PolicySpec]) -> list[Scored]:
         """Return the scores of ``specs``, in order."""
+        found = self._at_one_beta(specs)
+        return [self._swept(one) for one in found] if self.settings.sweep else found
+
+    def _swept(self, scored: Scored) -> Scored:
+        """Return ``scored`` by its curve; a file is played at each beta, other specs have none."""
+        spec = scored.spec
+        if scored.disqualified is not None:
+            return scored
+        curve: list[tuple[float | None, Scored]] = [(None, scored)]
+        if isinstance(spec, PythonFileSpec):
+            curve = []
+            for beta in BETAS:
+                knob = msgspec.structs.replace(spec, config={**spec.config, "beta": beta})
+                played = self._at_one_beta([knob])[0]
+                if played.disqualified is not None:
+                    return msgspec.structs.replace(played, spec=spec)
+                curve.append((beta, played))
+        points = [
+            [gauge.point(row) for gauge, row in zip(self._gauges, one.worlds, strict=True)]
+            for _, one in curve
+        ]
+        found = sweep(points)
+        rows = [
+            BetaPoint(beta, mean([p.attained for p in row]), mean([p.share for p in row]))
+            for (beta, _), row in zip(curve, points, strict=True)
+        ]
+        told = Swept(tuple(rows), found.area, found.penalty, found.reward)
+        return msgspec.structs.replace(scored, mean=found.reward, sweep=told)
+
+    def _at_one_beta(self, specs: Sequence[PolicySpec]) -> list[Scored]:
         if len(specs) >= MANY and self.pool.eligibility == "chain":
             from daydream.closed_form import covers, score_specs
 
@@ -280,6 +312,7 @@ def describe(scored: Scored) -> Mapping[str, JsonValue]:
         "policy": scored.spec.name,
         "mean": scored.mean,
         "attempts": scored.attempts,
+        **({} if scored.sweep is None else {"sweep": msgspec.to_builtins(scored.sweep)}),
         "admitted": scored.admitted,
         "better": scored.better,
         "disqualified": msgspec.to_builtins(scored.disqualified),

@@ -113,6 +113,17 @@ def _off_record(selection: JsonObject) -> int | None:
     return sum(count for count in counts if isinstance(count, int))
 
 
+def with_rounds(summary: Mapping[str, object], result: RunResult) -> JsonObject:
+    """Return a ``summary.json`` that was read, brought up to what the journal says now."""
+    kept = cast("JsonObject", {k: v for k, v in summary.items() if k != "schema_version"})
+    return {
+        **kept,
+        "best": result.best,
+        "calls": result.calls,
+        "rounds": [cast("JsonValue", msgspec.to_builtins(one)) for one in result.rounds],
+    }
+
+
 def summary_json(result: RunResult, info: TaskInfo, settings: RunSettings) -> JsonObject:
     """Return the content of ``summary.json``."""
     return {

@@ -14,8 +14,9 @@ from daydream.canonical import JsonValue
 from daydream.cli import flags as shared
 from daydream.cli import output
 from daydream.cli.progress import Progress, interruptible
-from daydream.compare import Arm, Comparing, Interval, Summary, TaskComparison, compare_task
+from daydream.compare import Arm, Comparing, Summary, TaskComparison, compare_task
 from daydream.errors import Stopped, UsageError
+from daydream.intervals import Interval
 from daydream.launch import RUNS
 from daydream.rounds import Surroundings
 from daydream.sandbox.choose import weakness

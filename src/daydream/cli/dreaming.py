@@ -1,8 +1,9 @@
 """``daydream dream`` and ``daydream replay``: policies judged on what is already paid for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
@@ -10,99 +11,235 @@ from cyclopts import Parameter
 from daydream.bookkeeping import Book
 from daydream.canonical import JsonValue
 from daydream.cli import output, results
-from daydream.cli.flags import ScoreFlags
+from daydream.cli.flags import DreamFlags, ScoreFlags
+from daydream.cli.progress import interruptible
 from daydream.cli.worlds import Worlds, open_worlds
-from daydream.errors import UsageError
+from daydream.config import Layer, mocking, resolve
+from daydream.dreams import (
+    Asked,
+    Dreaming,
+    Dreamt,
+    check_dreaming,
+    default_guard,
+    deploy,
+    first_question,
+)
+from daydream.dreams import dream as select_next
+from daydream.errors import Stopped, UsageError
 from daydream.isolation import replay_apart
+from daydream.llm.budget import CHARACTERS_A_TOKEN, parse_budget
+from daydream.llm.client import Client
 from daydream.policies.base import PolicySpec
 from daydream.policies.parallel_refine import ParallelRefine
 from daydream.policies.specs import parse_spec, spec_from_json
+from daydream.proposers.asked import Question
 from daydream.proposers.base import Scored
-from daydream.rounds import Surroundings, deploy, load_proposer, widened
-from daydream.selection import Scorer, Selection, Settings, describe_world, report, select
+from daydream.rounds import Surroundings, client_of
+from daydream.selection import Scorer, Selection, describe_world
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RunState
+from daydream.summaries import result_of_state, with_rounds
 
 
 def dream(
     run: Path,
     *,
-    dreamer: str = "auto",
     policy: str | None = None,
-    guard: Literal["quality", "none"] = "quality",
-    explore_margin: int = 0,
+    flags: DreamFlags = DreamFlags(),  # noqa: B008 - frozen
     score: ScoreFlags = ScoreFlags(),  # noqa: B008 - frozen
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     trust: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Select the next policy of a run by replaying candidates in its finished trees, for free.
+    """Select the next policy of a run by replaying candidates in its finished trees.
+
+    Replay is free. With --dreamer developer a model rewrites the policy file, and is shown between
+    revisions how its versions decided; only its answers cost.
 
     Parameters
     ----------
     run
         The run folder.
-    dreamer
-        Who proposes: auto, system1, grid, none.
     policy
         The incumbent. [default: the deployed policy]
-    guard
-        quality admits only policies that keep every world's quality.
-    explore_margin
-        How far the deployed width and depth may exceed what replay chose.
     dry_run
-        Show the choice and write nothing.
+        Show the choice and write nothing; with a model, what it would be asked.
     trust
         Run policy files in this process, without isolation.
     json
         Print JSON and nothing else on standard output.
     """
-    proposer = load_proposer(dreamer)
-    clock = None if dry_run else Surroundings().now
-    with RunFolder.open(run, clock=clock) as folder:
+    surroundings = Surroundings()
+    with (
+        interruptible() as interrupted,
+        RunFolder.open(run, clock=None if dry_run else surroundings.now) as folder,
+    ):
+        around = msgspec.structs.replace(surroundings, interrupted=interrupted)
         worlds = open_worlds(run, folder=folder)
-        state = folder.state()
+        book = Book(folder)
         incumbent = (
-            deployed_spec(state, worlds, trust=trust)
+            deployed_spec(book.state, worlds, trust=trust)
             if policy is None
             else parse_spec(policy, trust=trust)
         )
-        settings = Settings(
-            objective=score.objective(),
-            guard=guard,
-            limit=worlds.pool.trees[-1].limit,
-            max_batches=worlds.max_batches,
-        )
-        selection = select(
-            incumbent,
-            proposer,
-            worlds.pool,
-            settings=settings,
-            earlier=_earlier(state, incumbent, trust=trust),
-            apart=replay_apart,
-        )
-        deployed = widened(selection, explore_margin, worlds.pool, settings)
+        dreaming = _dreaming(flags, score, worlds)
+        check_holdout(dreaming.holdout, len(worlds.pool.trees))
+        asks = check_dreaming(dreaming) is not None
+        number = worlds.pool.trees[-1].round
+        with _client(book, flags, around) as asking:
+            if dry_run and asks:
+                asked = first_question(book, number, worlds.pool, incumbent, dreaming, asking)
+                return _show_question(asked, dreaming, as_json=json)
+            try:
+                dreamt = select_next(
+                    book,
+                    number,
+                    worlds.pool,
+                    incumbent,
+                    earlier=_earlier(book.state, incumbent, trust=trust),
+                    dreaming=dreaming,
+                    asking=asking,
+                )
+            except Stopped as reason:
+                return _stopped(run, reason, as_json=json)
         if not dry_run:
-            deploy(Book(folder), worlds.pool.trees[-1].round, selection, deployed)
-    _show(run, selection, deployed, dry_run=dry_run, as_json=json)
+            deploy(book, number, dreamt)
+            summary = folder.summary()
+            if summary is not None:
+                folder.write_summary(with_rounds(summary, result_of_state(run, book.state)))
+    _show(run, dreamt, dry_run=dry_run, as_json=json)
     return 0
 
 
-def _show(
-    run: Path, selection: Selection, deployed: Scored, *, dry_run: bool, as_json: bool
-) -> None:
+def _dreaming(flags: DreamFlags, score: ScoreFlags, worlds: Worlds) -> Dreaming:
+    return Dreaming(
+        dreamer=flags.dreamer,
+        developer=flags.model or ("mock:" if mocking() else ""),
+        revisions=_at_least(1, "--revisions", flags.revisions),
+        settings=score.settings(
+            guard=flags.guard or default_guard(flags.dreamer),
+            limit=worlds.pool.trees[-1].limit,
+            max_batches=worlds.max_batches,
+        ),
+        explore_margin=_at_least(0, "--explore-margin", flags.explore_margin),
+        holdout=_at_least(0, "--holdout", flags.holdout),
+        holdout_margin=flags.holdout_margin,
+    )
+
+
+def _at_least(least: int, name: str, value: int) -> int:
+    if value < least:
+        raise UsageError(f"{name} is {value} (expected at least {least})")
+    return value
+
+
+def check_holdout(holdout: int, trees: int) -> None:
+    """Raise :class:`UsageError` unless so many worlds can be held out and one is left."""
+    if holdout >= trees and holdout > 0:
+        raise UsageError(
+            f"--holdout {holdout} leaves no world to choose by: the run has {trees} finished "
+            f"tree{'s' if trees > 1 else ''} (expected at least {holdout + 1}); explore more "
+            "rounds, or hold out fewer"
+        )
+
+
+@contextmanager
+def _client(book: Book, flags: DreamFlags, around: Surroundings) -> Iterator[Asked]:
+    """Yield how models are reached; connections are opened when asked and closed at the end."""
+    stored = book.folder.config().get("settings")
+    prices = stored.get("prices", {}) if isinstance(stored, Mapping) else {}
+    given = {"prices": prices, "budget": flags.budget, "cache": flags.cache}
+    settings = resolve([Layer("dream", given)])
+    parse_budget(settings.budget)
+    opened: list[Client] = []
+
+    def client() -> Client:
+        if not opened:
+            opened.append(client_of(book, settings, around))
+        return opened[0]
+
+    try:
+        yield Asked(client, around.interrupted)
+    finally:
+        for one in opened:
+            one.close()
+
+
+def _stopped(run: Path, reason: Stopped, *, as_json: bool) -> int:
     if as_json:
-        output.emit({**report(selection, deployed=deployed, most=20), "dry_run": dry_run})
+        output.emit({"stopped": reason.reason, "exit": reason.exit_code})
+    output.err().print(
+        f"daydream: stopped before a choice: {reason.reason}; what was paid for is kept",
+        markup=False,
+    )
+    if not as_json:
+        output.next_step(f"daydream dream {output.shown(run)} with the same flags goes on")
+    return reason.exit_code
+
+
+def _show_question(asked: Question | None, dreaming: Dreaming, *, as_json: bool) -> int:
+    size = 0 if asked is None else len(asked.system) + len(asked.user)
+    tokens = size // CHARACTERS_A_TOKEN
+    if as_json:
+        text = None if asked is None else {"system": asked.system, "user": asked.user}
+        output.emit({"questions": dreaming.revisions, "first_tokens": tokens, "first": text})
+        return 0
+    console = output.out()
+    if asked is not None:
+        console.print(asked.user, markup=False)
+    console.print(
+        f"{dreaming.developer} would be asked {dreaming.revisions} times, the first time with "
+        f"about {tokens:,} tokens; later questions are somewhat longer",
+        style="bold",
+        markup=False,
+    )
+    output.next_step("the same command without --dry-run")
+    return 0
+
+
+def _show(run: Path, dreamt: Dreamt, *, dry_run: bool, as_json: bool) -> None:
+    selection = dreamt.selection
+    told = dreamt.report(most=20)
+    if as_json:
+        usage = msgspec.to_builtins(dreamt.usage)
+        output.emit({**told, "usage": usage, "dry_run": dry_run})
         return
     console = output.out()
     ranked = sorted(selection.candidates, key=lambda one: -one.mean)[:8]
     rows = [_row("incumbent", selection.incumbent), *(_row("", one) for one in ranked)]
     columns = ("", "policy", ">replay score", ">attempts", "quality kept", ">off record")
     console.print(output.table(f"{len(selection.candidates)} candidates", columns, rows))
-    console.print(results.learned(report(selection)), markup=False)
+    if selection.chosen.sweep is not None:
+        console.print(_curve(selection))
+    for note in dreamt.revisions:
+        if note.get("problem"):
+            line = f"version {note['number']} is no policy: {note['problem']}"
+            console.print(line, style="yellow", markup=False)
+    console.print(results.learned(told), markup=False)
+    if dreamt.held_out is not None:
+        console.print(results.held_out(told), markup=False)
+    spent = results.usage_text([dreamt.usage])
+    if spent:
+        console.print(f"Models: {spent}", markup=False)
     verb = "would deploy" if dry_run else "deployed"
-    console.print(f"{verb} {deployed.spec.name}", style="bold", markup=False)
-    output.next_step(f"daydream resume {output.shown(run)} --rounds N")
+    console.print(f"{verb} {dreamt.deployed.spec.name}", style="bold", markup=False)
+    output.next_step(f"daydream explore {output.shown(run)}")
+
+
+def _curve(selection: Selection) -> object:
+    """The table of a sweep: what each beta attains, for which share of the record."""
+    rows = [
+        (
+            who,
+            "-" if point.beta is None else f"{point.beta:g}",
+            output.number(point.attained, 4),
+            output.number(point.share, 4),
+        )
+        for who, scored in (("incumbent", selection.incumbent), ("chosen", selection.chosen))
+        if scored.sweep is not None
+        for point in scored.sweep.points
+    ]
+    return output.table("Sweep", ("", ">beta", ">attained", ">share of record"), rows)
 
 
 def _row(label: str, scored: Scored) -> tuple[str, ...]:
@@ -171,11 +308,11 @@ def replay(
         Print JSON and nothing else on standard output.
     """
     worlds = open_worlds(run)
-    settings = Settings(
-        objective=score.objective(),
-        limit=limit or worlds.pool.trees[-1].limit,
-        max_batches=worlds.max_batches,
+    settings = score.settings(
+        limit=limit or worlds.pool.trees[-1].limit, max_batches=worlds.max_batches
     )
+    if settings.sweep and settings.objective.normalised:
+        raise UsageError("--objective sweep is normalised by itself (expected no --normalised)")
     scorer = Scorer(worlds.pool, settings, apart=replay_apart)
     scored = scorer.score([parse_spec(policy, trust=trust)])[0]
     if scored.disqualified is not None:
@@ -190,7 +327,8 @@ def replay(
         return 1
     if json:
         rows: list[JsonValue] = [describe_world(world) for world in scored.worlds]
-        output.emit({"policy": scored.spec.name, "worlds": rows, "mean": scored.mean})
+        swept = {} if scored.sweep is None else {"sweep": msgspec.to_builtins(scored.sweep)}
+        output.emit({"policy": scored.spec.name, "worlds": rows, "mean": scored.mean, **swept})
         return 0
     columns = (
         ">tree", ">quality", ">attempts", ">batches", ">parallelism", ">- cost", ">+ bonus",
@@ -212,6 +350,19 @@ def replay(
     ]
     console = output.out()
     console.print(output.table(scored.spec.name, columns, body))
-    console.print(f"mean replay score {output.number(scored.mean)}", style="bold")
+    if scored.sweep is not None:
+        terms = scored.sweep
+        rows_ = [
+            (
+                "-" if point.beta is None else f"{point.beta:g}",
+                output.number(point.attained, 4),
+                output.number(point.share, 4),
+            )
+            for point in terms.points
+        ]
+        console.print(output.table("Sweep", (">beta", ">attained", ">share of record"), rows_))
+        console.print(f"area {output.number(terms.area)}, penalty {output.number(terms.penalty)}")
+    name = "mean replay score" if scored.sweep is None else "reward"
+    console.print(f"{name} {output.number(scored.mean)}", style="bold")
     output.next_step(f"daydream dream {output.shown(run)} --dry-run")
     return 0

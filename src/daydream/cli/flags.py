@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from daydream.config import Layer, RunSettings, environment_layer, file_layer, resolve
 from daydream.errors import UsageError
 from daydream.objective import Objective
+from daydream.selection import Settings
 from daydream.tasks.folder_settings import SETTINGS_FILE
 from daydream.tasks.load import is_path
 
@@ -30,9 +31,20 @@ class RunFlags:
     model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
     """A model proposes: openai/gpt-5-mini, ollama/NAME, mock:. Short for --agent chat:MODEL."""
     dreamer: str | None = None
-    """Who proposes the next policy: auto, system1, grid, none. [default: auto]"""
+    """Who proposes the next policy: auto, system1, grid, none; developer, spec-model ask a model.
+    [default: auto]"""
+    developer: str | None = None
+    """Model that those two ask. [default: the agent's model]"""
+    revisions: int | None = None
+    """Policies that it proposes in one selection. [default: 4]"""
     guard: Literal["quality", "none"] | None = None
-    """quality admits only policies that keep every world's quality. [default: quality]"""
+    """quality admits only what keeps every world's quality. [default: none for developer]"""
+    objective: Literal["equation1", "sweep"] | None = None
+    """What a policy is worth in replay; sweep plays a file at six betas. [default: equation1]"""
+    holdout: int | None = None
+    """Newest worlds that a selection leaves out and then judges its choice by. [default: 0]"""
+    holdout_margin: float | None = None
+    """Mean gain there that a choice needs to be deployed. [default: only reported]"""
     cost_weight: float | None = None
     """Weight of an attempt in the replay score. [default: 0.002]"""
     parallel_weight: float | None = None
@@ -82,10 +94,45 @@ class ScoreFlags:
     """Weight of parallelism."""
     normalised: Annotated[bool, Parameter(negative="")] = False
     """Score attainment and shares of the record instead of raw scores."""
+    objective: Literal["equation1", "sweep"] = "equation1"
+    """What a policy is worth; sweep plays a file at six betas."""
 
-    def objective(self) -> Objective:
-        """Return the objective with these weights."""
-        return Objective(self.cost_weight, self.parallel_weight, self.normalised)
+    def settings(
+        self, *, limit: int, max_batches: int, guard: Literal["quality", "none"] = "quality"
+    ) -> Settings:
+        """Return what fixes a selection by these weights."""
+        return Settings(
+            objective=Objective(self.cost_weight, self.parallel_weight, self.normalised),
+            sweep=self.objective == "sweep",
+            guard=guard,
+            limit=limit,
+            max_batches=max_batches,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DreamFlags:
+    """Who proposes, and what stands against a choice that only looks good."""
+
+    dreamer: str = "auto"
+    """Who proposes: auto, system1, grid, none; developer, spec-model ask a model."""
+    model: Annotated[str, Parameter(name=["--model", "-m"])] = ""
+    """Model that those two ask: openai/gpt-5-mini, ollama/NAME, mock:."""
+    revisions: int = 4
+    """Policies that it proposes."""
+    guard: Literal["quality", "none"] | None = None
+    """quality admits only what keeps every world's quality. [default: none for developer]"""
+    explore_margin: int = 0
+    """How far the deployed width and depth may exceed what replay chose."""
+    holdout: int = 0
+    """Newest worlds that take no part in the choice and judge it afterwards."""
+    holdout_margin: float | None = None
+    """Mean gain there that a choice needs to be deployed. [default: only reported]"""
+    budget: str = ""
+    """Stop, resumably, when so much is spent by the run: 5usd, 2Mtok."""
+    cache: Literal["on", "off", "only"] = "on"
+    """Use of the answers that the run has stored; only asks no server."""
 
 
 ConfigFiles = Annotated[list[Path], Parameter(name=["--config", "-c"], negative="")]

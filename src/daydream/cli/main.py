@@ -18,6 +18,7 @@ COMMANDS = (
     ("init", "daydream.cli.tasks:init", "Write a problem folder that runs."),
     ("run", "daydream.cli.runs:run", "Search a task: rollouts and selections in turn."),
     ("resume", "daydream.cli.runs:resume", "Continue a run; nothing is paid for again."),
+    ("explore", "daydream.cli.runs:explore", "One rollout of a run, without a selection."),
     ("compare", "daydream.cli.comparison:compare", "Fixed exploration against dreaming."),
     ("dream", "daydream.cli.dreaming:dream", "Select the next policy of a run by replay."),
     ("replay", "daydream.cli.dreaming:replay", "Score a policy in the worlds of a run, for free."),

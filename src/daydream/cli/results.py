@@ -17,7 +17,7 @@ SKETCH_COLUMNS = 44
 PICTURE = "picture.svg"
 
 
-def print_run(result: RunResult, info: TaskInfo) -> None:
+def print_run(result: RunResult, info: TaskInfo, *, explored: bool = False) -> None:
     """Print the rounds of a run, what it learned, its best artifact, and what to do next."""
     console = output.out()
     console.print(rounds_table(f"{info.name}", result.rounds, info))
@@ -31,6 +31,8 @@ def print_run(result: RunResult, info: TaskInfo) -> None:
     if result.stopped is not None:
         console.print(f"Stopped: {result.stopped}", style="yellow", markup=False)
         output.next_step(f"daydream resume {where}", f"daydream show {where}")
+    elif explored:
+        output.next_step(f"daydream dream {where}", f"daydream show {where} tree")
     else:
         output.next_step(f"daydream show {where} tree", f"daydream resume {where} --rounds N")
 
@@ -84,6 +86,8 @@ def print_learned(console: Console, rounds: Sequence[RoundSummary]) -> None:
     for one in rounds:
         if one.selection is not None:
             console.print(f"after round {one.round}: {learned(one.selection)}", markup=False)
+            if one.selection.get("held_out"):
+                console.print(f"  {held_out(one.selection)}", markup=False)
 
 
 def learned(selection: Mapping[str, JsonValue]) -> str:
@@ -98,6 +102,9 @@ def learned(selection: Mapping[str, JsonValue]) -> str:
         if isinstance(replaced, Mapping)
         else ""
     )
+    held = _part(selection, "held_out")
+    if held.get("refused"):
+        return f"{fell}{held.get('choice')} has the better replay score{other}"
     if not selection.get("changed"):
         return (
             f"{fell}{incumbent.get('policy')} stays at replay score {_mean(incumbent)}; none of "
@@ -108,6 +115,24 @@ def learned(selection: Mapping[str, JsonValue]) -> str:
         f"{incumbent.get('policy')}: {_cost(chosen)} instead of {_cost(incumbent)}, "
         f"{_quality(chosen, incumbent)} ({count} candidates){_padding(chosen, incumbent)}{other}"
     )
+
+
+def held_out(selection: Mapping[str, JsonValue]) -> str:
+    """Return what the worlds that took no part in a choice say of it, as a sentence."""
+    held = _part(selection, "held_out")
+    worlds = held.get("worlds")
+    listed = ", ".join(map(str, worlds)) if isinstance(worlds, Sequence) else ""
+    where = f"held-out world{'s' if ',' in listed else ''} {listed}"
+    gain = _part(held, "gain")
+    words = "cannot be compared there"
+    if gain:
+        numbers = [gain.get(key) for key in ("mean", "low", "high")]
+        mean, low, high = (output.number(n) if isinstance(n, float) else "-" for n in numbers)
+        words = f"it gains {mean} there"
+        words += f" ({low} to {high}, 95 %)" if gain.get("n") != 1 else " (one world: no interval)"
+    refused = held.get("refused")
+    after = f"; the incumbent stays: {refused}" if refused else ""
+    return f"{where} took no part in the choice; {words}{after}"
 
 
 def _padding(chosen: Mapping[str, JsonValue], incumbent: Mapping[str, JsonValue]) -> str:

@@ -12,8 +12,10 @@ from daydream.cli import flags as shared
 from daydream.cli import output, results
 from daydream.cli.estimate import show_estimate
 from daydream.cli.progress import Progress, interruptible
+from daydream.errors import UsageError
 from daydream.rounds import Surroundings
 from daydream.sandbox.choose import weakness
+from daydream.store.run_folder import JOURNAL
 from daydream.summaries import RunResult
 from daydream.tasks.base import TaskInfo
 
@@ -117,7 +119,61 @@ def resume(
     return finish(result, info, as_json=json)
 
 
-def finish(result: RunResult, info: TaskInfo, *, as_json: bool) -> int:
+def explore(
+    run: str,
+    *,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    trust: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    config: shared.ConfigFiles = [],  # noqa: B006 - never changed
+    flags: shared.RunFlags = shared.RunFlags(),  # noqa: B008 - frozen
+) -> int:
+    """Make one online rollout with the deployed policy and add its tree to the run.
+
+    With `daydream dream` in between, rollouts explored one by one are those of `daydream run`.
+
+    Parameters
+    ----------
+    run
+        The folder of a run to go on with, or a task or problem folder to begin one.
+    out
+        The folder of a run that begins. [default: runs/TASK/TIME-sSEED]
+    trust
+        Run a policy file of yours in this process, without isolation.
+    json
+        Print JSON lines and nothing else on standard output.
+    config
+        TOML files with settings; @FILE is short for it.
+    """
+    if (Path(run) / JOURNAL).is_file():
+        if out is not None:
+            raise UsageError(f"--out {out} is for a run that begins, and {run} has begun; drop it")
+        changes = shared.given(flags)
+        with interruptible() as interrupted, Progress(as_json=json) as progress:
+            result, info = launch.resume_with_info(
+                run,
+                changes=changes,
+                trust=trust,
+                surroundings=Surroundings(interrupted=interrupted, notify=progress.notify),
+                explore=True,
+            )
+        return finish(result, info, as_json=json, explored=True)
+    settings = shared.settings(flags, run, config)
+    request = launch.Request(run, settings, out, trust)
+    prepared = launch.prepare(request)
+    info = prepared.task.info
+    output.warn(weakness(info.isolation))
+    with interruptible() as interrupted, Progress(as_json=json) as progress:
+        result = launch.start(
+            request,
+            prepared,
+            Surroundings(interrupted=interrupted, notify=progress.notify),
+            explore=True,
+        )
+    return finish(result, info, as_json=json, explored=True)
+
+
+def finish(result: RunResult, info: TaskInfo, *, as_json: bool, explored: bool = False) -> int:
     """Show what a run came to and return the exit code."""
     if as_json:
         done: dict[str, JsonValue] = {
@@ -131,5 +187,5 @@ def finish(result: RunResult, info: TaskInfo, *, as_json: bool) -> int:
         }
         output.emit(done)
     else:
-        results.print_run(result, info)
+        results.print_run(result, info, explored=explored)
     return result.exit_code

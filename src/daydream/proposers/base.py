@@ -20,6 +20,26 @@ class Disqualified(msgspec.Struct, frozen=True):
     reason: str
 
 
+class BetaPoint(msgspec.Struct, frozen=True):
+    """Means over worlds at one beta of a sweep."""
+
+    beta: float | None
+    """None for a policy without a beta."""
+    attained: float
+    """In [0, 1]."""
+    share: float
+    """Attempts as a share of the record, in [0, 1]."""
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """A sweep score with its terms; see :func:`daydream.objective.sweep`."""
+
+    points: tuple[BetaPoint, ...]
+    area: float
+    penalty: float
+    reward: float
+
+
 class Scored(msgspec.Struct, frozen=True):
     """A candidate with its replay scores."""
 
@@ -27,10 +47,12 @@ class Scored(msgspec.Struct, frozen=True):
     worlds: tuple[WorldScore, ...]
     """One a world, in pool order; empty when disqualified."""
     mean: float
-    """Mean replay score; 0 when disqualified."""
+    """Mean replay score, or the reward of a sweep; 0 when disqualified."""
     attempts: int
     """Attempts over all worlds."""
     disqualified: Disqualified | None = None
+    sweep: Swept | None = None
+    """Where the sweep is the objective."""
     admitted: bool = True
     """Passes the guard."""
     better: bool = False

@@ -162,6 +162,20 @@ class UsageSpent(Event, frozen=True, kw_only=True, tag="usage_spent"):
     slot: int | None = None
 
 
+class RevisionMade(Event, frozen=True, kw_only=True, tag="revision_made"):
+    """A model proposed a policy, or failed to: paid for, so never asked for again."""
+
+    round: int
+    dream: str
+    """Hash of everything that the questions of this dream follow from."""
+    number: int
+    """From 1."""
+    artifact: str
+    """Content hash of the answer and of what was taken from it."""
+    problem: str = ""
+    """Why the answer holds no policy; empty where it does."""
+
+
 class TreeFinished(Event, frozen=True, kw_only=True, tag="tree_finished"):
     """A rollout ended and ``history/NNN.json`` holds its tree: the tree may join the pool."""
 
@@ -203,6 +217,7 @@ AnyEvent = (
     | AttemptDispatched
     | AttemptFinished
     | UsageSpent
+    | RevisionMade
     | TreeFinished
     | SelectionMade
     | Stopped
@@ -214,6 +229,7 @@ DURABLE: tuple[type[Event], ...] = (
     RootEvaluated,
     AttemptFinished,
     UsageSpent,
+    RevisionMade,
     TreeFinished,
     SelectionMade,
 )

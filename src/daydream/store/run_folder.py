@@ -4,6 +4,7 @@
     blobs/            artifacts by content: see :mod:`daydream.store.blobs`
     history/NNN.json  one finished tree a round, from 001
     policies/         every policy version as a file NNN-name, and ``deployed``, which names one
+    dreams/NNN-ID/    what a model proposed after round NNN, with its scores; only where one did
     summary.json      per round what ran, what was selected and what it cost
     run.toml          the resolved configuration
     best/             the best artifact and its diff against the root
@@ -254,6 +255,11 @@ class RunFolder:
             self._replace(folder / "deployed", f"{path.name}\n".encode())
         return path.name
 
+    def write_revision(self, dream: str, name: str, body: JsonObject | str) -> None:
+        """Keep one file of what a model proposed in ``dreams/DREAM/NAME``."""
+        data = body.encode("utf-8") if isinstance(body, str) else dumps(body) + b"\n"
+        self._replace(self.path / "dreams" / dream / name, data)
+
     def policies(self) -> tuple[str, ...]:
         """Return the file names of the policy versions, oldest first."""
         return tuple(path.name for path in self._policy_files())
@@ -314,7 +320,7 @@ class RunFolder:
     def _replace(self, path: Path, data: bytes) -> None:
         self._check_writing()
         with disk_errors("write", path, self.path):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, data)
 
 

@@ -8,6 +8,7 @@ from daydream.store.events import (
     AnyEvent,
     AttemptDispatched,
     AttemptFinished,
+    RevisionMade,
     RootEvaluated,
     RoundStarted,
     RunFinished,
@@ -31,7 +32,16 @@ REUSABLE = (Status.OK, Status.INVALID)
 class RoundState:
     """One round, as far as the journal tells it."""
 
-    __slots__ = ("finished", "lost_usage", "pending", "root", "selection", "started", "tree")
+    __slots__ = (
+        "finished",
+        "lost_usage",
+        "pending",
+        "revisions",
+        "root",
+        "selection",
+        "started",
+        "tree",
+    )
 
     def __init__(self, started: RoundStarted) -> None:
         self.started = started
@@ -43,6 +53,8 @@ class RoundState:
         self.lost_usage = Usage()
         """What attempts that a crash or a budget cut off had spent."""
         self.tree: TreeFinished | None = None
+        self.revisions: list[RevisionMade] = []
+        """Policies that a model proposed since the last selection."""
         self.selection: SelectionMade | None = None
 
 
@@ -121,6 +133,9 @@ class RunState:
                 self._round(event.round).tree = event
             case SelectionMade():
                 self._round(event.round).selection = event
+                self._round(event.round).revisions = []
+            case RevisionMade():
+                self._round(event.round).revisions.append(event)
             case RunStarted() | RunResumed() | Stopped() | RunFinished():
                 self._turn(event)
 

@@ -22,7 +22,6 @@ from daydream.agents.chat.prompt import (
     described_form,
     first_messages,
     form_for,
-    prompt,
     repair_messages,
 )
 from daydream.canonical import JsonObject, JsonValue, clean_text
@@ -30,6 +29,7 @@ from daydream.errors import AgentError, UsageError
 from daydream.llm.base import ChatModel, Message, Reply, Request
 from daydream.llm.client import Line, Terms
 from daydream.llm.models import load_model
+from daydream.prompting import prompt
 from daydream.tasks.base import Artifact, TaskInfo
 
 _PARAMETERS: Final = {"temperature": float, "top_p": float, "max_tokens": int, "seed": int}
@@ -128,6 +128,12 @@ def _cut(reply: Reply) -> str:
 
 
 def build(options: str, task: TaskInfo) -> ChatAgent:
+    """Return the agent ``chat:OPTIONS``, which serves every task; raises as :func:`chat` does."""
+    del task
+    return chat(options)
+
+
+def chat(options: str) -> ChatAgent:
     """Return the agent ``chat:OPTIONS``.
 
     Raises :class:`UsageError` for an unknown key, a value out of range or an unknown model, and

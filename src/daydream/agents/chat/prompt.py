@@ -1,17 +1,15 @@
-"""What a model is told: the prompts of ``agents/prompts``, filled in."""
+"""What a model is told of one attempt."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from string import Template
 from typing import Final
 
 from daydream.agents.base import AttemptContext
 from daydream.agents.chat.edits import START
 from daydream.canonical import clean_text, dumps
 from daydream.llm.base import Message
+from daydream.prompting import prompt
 from daydream.tasks.base import Artifact, to_measure
 
-PROMPTS: Final = Path(__file__).resolve().parents[1] / "prompts"
 FORMS: Final = ("whole", "blocks", "diff", "evolve")
 SMALL: Final = 12_000
 """Artifacts of up to so many bytes are asked for in full, larger ones in blocks."""
@@ -21,12 +19,6 @@ ADVICE: Final = {
     True: "It opens a new branch, so try an approach of its own.",
     False: "It goes on from the files above.",
 }
-
-
-def prompt(name: str, **values: str) -> str:
-    """Return the prompt ``name`` with ``values`` filled in, each once and as it is."""
-    text = (PROMPTS / f"{name}.md").read_text(encoding="utf-8")
-    return Template(text).substitute(values).rstrip() + "\n"
 
 
 def form_for(artifact: Artifact, asked: str) -> str:

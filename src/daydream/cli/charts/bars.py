@@ -18,7 +18,8 @@ from daydream.cli.charts.canvas import (
     text_width,
 )
 from daydream.cli.charts.scales import Scale, count
-from daydream.compare import Arm, Interval, TaskComparison, interval
+from daydream.compare import Arm, TaskComparison
+from daydream.intervals import Interval, interval
 
 WIDTH = 400.0
 

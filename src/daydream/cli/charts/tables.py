@@ -13,7 +13,8 @@ from daydream.cli.charts.curves import (
 )
 from daydream.cli.charts.plot import Curve
 from daydream.cli.charts.scales import count, drawable, number, ticks
-from daydream.compare import Arm, Interval, Summary, TaskComparison
+from daydream.compare import Arm, Summary, TaskComparison
+from daydream.intervals import Interval
 from daydream.objective import mean
 
 NOTHING = "\N{EN DASH}"
