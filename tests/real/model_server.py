@@ -35,13 +35,18 @@ class ModelServer:
     """Listens on a free port of 127.0.0.1. A context manager.
 
     ``plan`` names the fault of each request by its number from 0; requests beyond it are answered.
-    ``refuses`` is a parameter that it rejects.
+    ``refuses`` is a parameter that it rejects. ``answers`` are given in order, before the mock's.
     """
 
     def __init__(
-        self, plan: Sequence[Fault] | Callable[[int], Fault] = (), *, refuses: str = ""
+        self,
+        plan: Sequence[Fault] | Callable[[int], Fault] = (),
+        *,
+        refuses: str = "",
+        answers: Sequence[str] = (),
     ) -> None:
         self._plan = plan
+        self._answers = list(answers)
         self.refuses = refuses
         self.seen: list[Seen] = []
         self.held = threading.Event()
@@ -107,7 +112,10 @@ class ModelServer:
             plan(number) if callable(plan) else plan[number] if number < len(plan) else "ok"
         )
         key = handler.headers.get("authorization") or handler.headers.get("x-api-key") or ""
-        text = "" if fault == "empty" else self._answer(body, fault)
+        if fault == "ok" and self._answers:
+            text = self._answers.pop(0)
+        else:
+            text = "" if fault == "empty" else self._answer(body, fault)
         counts = (len(json.dumps(body)) // 4, max(1, len(text) // 4))
         refused = bool(self.refuses) and self.refuses in body
         whole = fault in {"ok", "empty", "useless"} and not refused

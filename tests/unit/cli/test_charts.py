@@ -16,8 +16,8 @@ from daydream.cli.charts.plot import Curve
 from daydream.cli.charts.run_curve import curve_svg
 from daydream.cli.charts.scales import number
 from daydream.compare import Arm, ArmRound, Pair, Summary, TaskComparison
-from daydream.intervals import Interval, interval
 from daydream.errors import TreeError
+from daydream.intervals import Interval, interval
 from daydream.tree import Node, Status, Tree, check_tree
 
 MINUS = "\N{MINUS SIGN}"
