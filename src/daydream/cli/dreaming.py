@@ -210,7 +210,8 @@ def _show(run: Path, dreamt: Dreamt, *, dry_run: bool, as_json: bool) -> None:
     columns = ("", "policy", ">replay score", ">attempts", "quality kept", ">off record")
     console.print(output.table(f"{len(selection.candidates)} candidates", columns, rows))
     if selection.chosen.sweep is not None:
-        console.print(_curve(selection))
+        pair = (("incumbent", selection.incumbent), ("chosen", selection.chosen))
+        console.print(_curve(pair))
     for note in dreamt.revisions:
         if note.get("problem"):
             line = f"version {note['number']} is no policy: {note['problem']}"
@@ -226,7 +227,7 @@ def _show(run: Path, dreamt: Dreamt, *, dry_run: bool, as_json: bool) -> None:
     output.next_step(f"daydream explore {output.shown(run)}")
 
 
-def _curve(selection: Selection) -> object:
+def _curve(shown: Sequence[tuple[str, Scored]]) -> object:
     """The table of a sweep: what each beta attains, for which share of the record."""
     rows = [
         (
@@ -235,7 +236,7 @@ def _curve(selection: Selection) -> object:
             output.number(point.attained, 4),
             output.number(point.share, 4),
         )
-        for who, scored in (("incumbent", selection.incumbent), ("chosen", selection.chosen))
+        for who, scored in shown
         if scored.sweep is not None
         for point in scored.sweep.points
     ]
@@ -352,15 +353,7 @@ def replay(
     console.print(output.table(scored.spec.name, columns, body))
     if scored.sweep is not None:
         terms = scored.sweep
-        rows_ = [
-            (
-                "-" if point.beta is None else f"{point.beta:g}",
-                output.number(point.attained, 4),
-                output.number(point.share, 4),
-            )
-            for point in terms.points
-        ]
-        console.print(output.table("Sweep", (">beta", ">attained", ">share of record"), rows_))
+        console.print(_curve([("", scored)]))
         console.print(f"area {output.number(terms.area)}, penalty {output.number(terms.penalty)}")
     name = "mean replay score" if scored.sweep is None else "reward"
     console.print(f"{name} {output.number(scored.mean)}", style="bold")
