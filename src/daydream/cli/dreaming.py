@@ -35,7 +35,7 @@ from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.proposers.asked import Question
 from daydream.proposers.base import Scored
 from daydream.rounds import Surroundings, client_of
-from daydream.selection import Scorer, Selection, describe_world
+from daydream.selection import Scorer, describe_world
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RunState
 from daydream.summaries import result_of_state, with_rounds
