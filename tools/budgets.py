@@ -28,7 +28,7 @@ BROAD_EXCEPT_ALLOWED = {
     "src/daydream/sandbox/producer.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/asserter.py": "the user's data set may raise anything",
     "src/daydream/sandbox/callee.py": "code that is not ours may raise anything",
-    "src/daydream/sandbox/child.py": "code that is not ours may raise anything",
+    "src/daydream/sandbox/evaluator_driver.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/standins.py": "code that is not ours may raise anything",
     "src/daydream/sandbox/worker_child.py": "code that is not ours may raise anything",
     "src/daydream/cli/main.py": "the last line of defence: an exit code, never a traceback",

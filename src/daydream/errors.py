@@ -19,7 +19,8 @@
     └── Stopped               the run was asked to stop; what was paid for is kept
 
 A message says what failed, what was found, what was expected, and what to do. Three places catch
-broadly: the attempt boundary (a bad attempt is data), the sandbox child, and the command line.
+broadly: the attempt boundary (a bad attempt is data), the drivers inside a sandbox, and the
+command line.
 """
 
 

@@ -193,7 +193,7 @@ def test_in_bubblewrap_a_candidate_cannot_change_a_file_of_the_evaluator() -> No
     task = problem(evaluator, {"expected.py": "BEST = 1\n"}, sandbox="bubblewrap")
     honest = scored(task)
     original = Path("task/expected.py").resolve()
-    for target in ("expected.py", "evaluator.py", "../driver/child.py"):
+    for target in ("expected.py", "evaluator.py", "../driver/evaluator_driver.py"):
         found = scored(task, PROGRAM + f"open({target!r}, 'a').write('# changed')\n")
         # Another user's file to who was root, a read-only one to its owner.
         assert (found.status, found.score) == (ERROR, 0.0)

@@ -1,10 +1,10 @@
 """Stand-ins for the few names that evaluators import from other tools.
 
-Copied beside the driver (:mod:`daydream.sandbox.child`) and used inside the sandbox, for evaluators
-written for OpenEvolve, SkyDiscover or ShinkaEvolve whose package is not installed. An installed
-package always wins. Own code, written against their documented behaviour; only what an evaluator
-needs in order to score is here: no plots, no early stopping, no parallel runs. Like the driver it
-keeps to what Python 3.8 understands.
+Copied beside the driver (:mod:`daydream.sandbox.evaluator_driver`) and used inside the sandbox, for
+evaluators written for OpenEvolve, SkyDiscover or ShinkaEvolve whose package is not installed. An
+installed package always wins. Own code, written against their documented behaviour; only what an
+evaluator needs in order to score is here: no plots, no early stopping, no parallel runs. Like the
+driver it keeps to what Python 3.8 understands.
 """
 
 from __future__ import annotations

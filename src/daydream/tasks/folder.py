@@ -21,7 +21,7 @@ import msgspec
 from daydream.canonical import content_hash, dumps, hash_of
 from daydream.config import SandboxLevel
 from daydream.errors import ConfigError, TaskError
-from daydream.sandbox import child, standins
+from daydream.sandbox import evaluator_driver, standins
 from daydream.sandbox.base import Job, Limits, Sandbox
 from daydream.sandbox.choose import choose, strength
 from daydream.sandbox.process import ProcessSandbox
@@ -102,7 +102,7 @@ class FolderTask(msgspec.Struct, frozen=True):
                 )
             home = self._lay_out(place)
             nonce = secrets.token_urlsafe(24)
-            request: child.Request = {
+            request: evaluator_driver.Request = {
                 "nonce": nonce,
                 "style": self.evaluator.style,
                 "folder": str(home),
@@ -114,7 +114,7 @@ class FolderTask(msgspec.Struct, frozen=True):
                 "sign": -1 if self.settings.direction == "min" else 1,
             }
             job = Job(
-                argv=(self.python, str(place / "driver" / "child.py")),
+                argv=(self.python, str(place / "driver" / "evaluator_driver.py")),
                 cwd=str(home),
                 env=self._variables(place),
                 stdin=dumps(request),
@@ -145,7 +145,7 @@ class FolderTask(msgspec.Struct, frozen=True):
             path.symlink_to(original / name)
         for name in ("home", "tmp", "results", "driver"):
             (place / name).mkdir()
-        for source in (child.__file__, standins.__file__):
+        for source in (evaluator_driver.__file__, standins.__file__):
             shutil.copyfile(source, place / "driver" / Path(source).name)
         # The workspace itself stays closed to others; the sandbox's user gets what lies in it.
         for name in SHOWN:
