@@ -38,7 +38,7 @@ REAL: Mapping[str, Sequence[str]] = {
         "--agent", "local_search:moves=8000", "--policy", "parallel_refine-w6-d4", "--rounds", "3",
     ),
     "autocorrelation:variant=third-strict,bins=800": (
-        "--agent", "local_search:solves=8", "--policy", "parallel_refine-w4-d4", "--rounds", "2",
+        "--agent", "local_search:solves=100", "--policy", "parallel_refine-w4-d4", "--rounds", "2",
     ),
 }  # fmt: skip
 """Tasks at full size with a starting policy that keeps one run below two minutes on two cores."""

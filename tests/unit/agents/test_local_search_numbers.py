@@ -124,12 +124,10 @@ def test_a_chain_of_attempts_doubles_the_steps_and_improves(variant: Variant) ->
     heights = np.array(read_heights(coarse))
     assert np.array_equal(heights[::2], heights[1::2])
     fine = _attempt(task, coarse, "solves=12", 2, 2)
-    again = _attempt(task, fine, "solves=12", 3, 3)
-    root, first, second, third = (
-        task.evaluate(artifact).score for artifact in (task.root(), coarse, fine, again)
+    root, first, second = (
+        task.evaluate(artifact).score for artifact in (task.root(), coarse, fine)
     )
-    assert root < first <= second <= third
-    assert third > first
+    assert root < first < second
 
 
 @pytest.mark.parametrize("bins", [2, 3, 21])
