@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from daydream.agents.base import AttemptContext, Proposal
-from daydream.agents.local_search.step_population import Population
+from daydream.agents.local_search.step_population import KIN, Population
 from daydream.agents.local_search.step_solver import Array
 from daydream.tasks.autocorrelation import heights_artifact, read_heights, variant_of
 
@@ -33,6 +33,10 @@ MOST_STARTS: Final = 384
 PLACES: Final = 8
 """Starts for each place in the population."""
 BROOD: Final = 24
+"""Children of one generation."""
+BROAD_SHARE: Final = 0.6
+"""Of the children of an opening attempt: bred while families share places, before the best fills
+the population."""
 FINER: Final = 8
 """A level with k times the steps gets the effort of the coarsest divided by ``FINER`` * k."""
 COPIES: Final = 16
@@ -53,12 +57,14 @@ def propose(context: AttemptContext, effort: int) -> Proposal:
         starts = max(2, min(MOST_STARTS, effort // 4))
         children = max(0, effort - starts)
         people.found(starts, max(2, starts // PLACES))
+        broad = int(BROAD_SHARE * children)
+        people.breed(broad, BROOD, KIN)
         held = np.empty((0, steps))
     else:
-        children = max(1, effort * coarse // (FINER * steps))
+        children, broad = max(1, effort * coarse // (FINER * steps)), 0
         held = parent[None, :: bins // steps]
         people.copies(held[0], max(2, min(COPIES, children // 2)), SPREAD)
-    people.breed(children, BROOD)
+    people.breed(children - broad, BROOD)
     found: Array = people.best(held)
     return Proposal(
         heights_artifact(np.repeat(found, bins // steps).tolist()),

@@ -2,8 +2,10 @@
 
 A child takes a stretch of heights from a second function (read forwards or backwards), is
 disturbed, and slides to a local minimum of a smoothed ratio (:mod:`.step_solver`). It then fights
-for the place of the function that it resembles most, so that the population keeps several families;
-a child that resembles none takes the place of the worst.
+for the place of the function that it resembles most; a child that resembles none takes the place of
+the worst. How much counts as resembling decides between breadth and depth: while a whole family
+shares places, no family dies out because another was quicker, and with narrow places the best
+family fills the population and is worked out in detail.
 
 For the strict form of the third inequality a child first slides down the weak form, which leaves
 negative values of the autoconvolution free: good functions have large negative parts, and the
@@ -25,8 +27,10 @@ SHARP_BETAS: Final = (600.0, 2_000.0, 6_000.0, 20_000.0)
 SHARP_STEPS: Final = 90
 FINALISTS: Final = 8
 """Functions that are sharpened in the end; the best of them is polished."""
+KIN: Final = 1.5
 ALIKE: Final = 0.15
-"""Functions (of mean 1) whose mean squared difference is below this compete for one place."""
+"""Functions (of mean 1) whose mean squared difference is below this compete for one place. At
+``KIN`` a whole family does, at ``ALIKE`` only what is nearly the same."""
 LEAST_MEAN: Final = 0.2
 """Signed functions are lifted to this mean before they are scaled, so that none explodes."""
 ROUGH_SHARE: Final = 0.5
@@ -70,8 +74,8 @@ class Population:
         strength = np.linspace(0.0, spread, size)[:, None] * function.std()
         self._take(function + strength * noise)
 
-    def breed(self, children: int, brood: int) -> None:
-        """Bring up ``children`` in generations of ``brood``."""
+    def breed(self, children: int, brood: int, alike: float = ALIKE) -> None:
+        """Bring up ``children`` in generations of ``brood``; ``alike`` is the width of a place."""
         while children > 0:
             size = min(brood, children)
             children -= size
@@ -79,7 +83,7 @@ class Population:
             grown = descend(self._admissible(made), self._plan, STEPS)
             worth = self._smooth.value(grown, BETA)
             for function, value in zip(grown, worth, strict=True):
-                self._compete(function, float(value))
+                self._compete(function, float(value), alike)
 
     def best(self, held: Array) -> Array:
         """Return the best function after polishing, among the finalists and ``held``.
@@ -127,12 +131,12 @@ class Population:
         start = int(self._rng.integers(0, self._steps - width + 1))
         return slice(start, start + width)
 
-    def _compete(self, function: Array, value: float) -> None:
+    def _compete(self, function: Array, value: float, alike: float) -> None:
         ahead = ((self.rows - function) ** 2).mean(axis=1)
         mirrored = ((self.rows[:, ::-1] - function) ** 2).mean(axis=1)
         distance = np.minimum(ahead, mirrored)
         place = int(distance.argmin())
-        if distance[place] > ALIKE:
+        if distance[place] > alike:
             place = int(self._worth.argmax())
         if value < self._worth[place]:
             self.rows[place], self._worth[place] = function, value
