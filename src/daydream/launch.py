@@ -23,7 +23,7 @@ from daydream.rounds import Plan, Surroundings, play, versions, workers_of
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
 from daydream.summaries import RunResult
-from daydream.tasks.base import Artifact, Task, TaskInfo
+from daydream.tasks.base import Artifact, Demanding, Task, TaskInfo
 from daydream.tasks.load import is_path, load_task, problem_of
 
 RUNS = Path("runs")
@@ -68,7 +68,7 @@ def run(
 
 def prepare(request: Request) -> Prepared:
     """Build the task, the agent and the policy of ``request``; raises for what does not exist."""
-    task = load_task(request.source, request.settings.sandbox)
+    task = _ready(load_task(request.source, request.settings.sandbox))
     info = task.info
     settings = msgspec.structs.replace(
         request.settings,
@@ -100,6 +100,13 @@ def check_budget(settings: RunSettings, agent: DiscoveryAgent) -> None:
             f'[run.prices] in a settings file: "{agent.model}" = {{ input = 0.25, output = 2.0 }}, '
             "usd for a million tokens); or state the budget in tokens or calls"
         )
+
+
+def _ready(task: Task) -> Task:
+    """Return ``task``; raises :class:`EnvironmentMissing` when it lacks what evaluations need."""
+    if isinstance(task, Demanding):
+        task.ready()
+    return task
 
 
 def _problem(task: Task) -> Artifact | None:
@@ -233,7 +240,7 @@ def _rebuild(
     # A budget is what one command may spend, so it ends with the command that named it.
     kept = {key: value for key, value in stored.items() if key not in BUDGETS}
     settings = resolve([Layer(str(path), kept), Layer("resume", changes)])
-    task = load_task(_at_hand(folder, source, config.get("problem")), settings.sandbox)
+    task = _ready(load_task(_at_hand(folder, source, config.get("problem")), settings.sandbox))
     agent = load_agent(settings.agent, task.info)
     check_budget(settings, agent)
     policy = spec_from_json(json.loads(spec), trust=trust)

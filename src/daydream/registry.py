@@ -20,7 +20,7 @@ TASKS: Final[Mapping[str, str]] = {
     "formula": "daydream.tasks.formula:build",
     "humaneval": "daydream.tasks.humaneval:build",
     "kernel-layernorm": "daydream.tasks.kernel_layernorm:build",
-    "lasso": "daydream.tasks.lasso:build",
+    "lasso": "daydream.tasks.lasso_path:load",
     "sum-diff": "daydream.tasks.sum_diff:load",
 }
 TASK_ALIASES: Final[Mapping[str, str]] = {
