@@ -43,6 +43,7 @@ check: lint ## The gate: format, lint, types, imports, budgets, docs, then every
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json
 	$(BIN)/python benchmarks/isolation.py --out benchmarks/results/isolation.json
+	$(BIN)/python benchmarks/lasso_path.py --out benchmarks/results/lasso_path.json
 
 bench-searches: setup-dev ## Measure what searches reach and dreaming saves (hours; rows are kept)
 	$(BIN)/python benchmarks/search.py

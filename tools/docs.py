@@ -26,7 +26,7 @@ from daydream.policies.specs import families
 from daydream.tasks import branch_world, folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
-from tools.figures import figures, table
+from tools.figures import figures, lasso_path, table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -42,6 +42,7 @@ FULL_SIZE: Final = (
     "circle-packing:n=26",
     "circle-packing:n=32",
     "circle-packing:n=26,artifact=program",
+    "lasso:variant=path17",
     "sum-diff:cap=512",
     "autocorrelation:bins=800,variant=first",
     "autocorrelation:bins=800,variant=second",
@@ -176,12 +177,18 @@ def figures_block() -> str:
     return figures(ROOT / "benchmarks" / "results")
 
 
+def lasso_path_table() -> str:
+    """Return what our solver reached."""
+    return lasso_path(ROOT / "benchmarks" / "results")
+
+
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "aliases": aliases_table,
     "branch-world": branch_world_table,
     "errors": errors_table,
     "figures": figures_block,
     "folder-settings": folder_settings_table,
+    "lasso-path": lasso_path_table,
     "policies": policies_table,
     "records": records_table,
     "settings": settings_table,

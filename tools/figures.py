@@ -172,6 +172,33 @@ def figures(results: Path) -> str:
     return "\n".join(parts)
 
 
+class LassoPath(msgspec.Struct, frozen=True):
+    """What ``benchmarks/lasso_path.py`` writes."""
+
+    score: float
+    initial: float
+    itself: float
+    milliseconds: dict[str, tuple[float, float]]
+    """Shape to CPU milliseconds of our solver and of scikit-learn."""
+
+
+def lasso_path(results: Path) -> str:
+    """Return the table of our solver against scikit-learn; nothing without its file."""
+    found = _read(results / "lasso_path.json", LassoPath)
+    if found is None:
+        return ""
+    rows = [
+        (shape, f"{ours:.3g}", f"{theirs:.3g}", f"{theirs / ours:.2f}")
+        for shape, (ours, theirs) in found.milliseconds.items()
+    ]
+    rows += [
+        ("geometric mean", "", "", f"{found.score:.2f}"),
+        ("the initial solver", "", "", f"{found.initial:.2f}"),
+        ("scikit-learn against itself, three shapes", "", "", f"{found.itself:.3f}"),
+    ]
+    return table(("shape", "ours, CPU ms", "scikit-learn, CPU ms", "speed-up"), rows)
+
+
 def _read(path: Path, kind: type[Kind]) -> Kind | None:
     return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
 

@@ -18,6 +18,7 @@ FULL_SIZE = (
     "circle-packing:n=26",
     "circle-packing:n=32",
     "circle-packing:n=26,artifact=program",
+    "lasso:variant=path17",
     "sum-diff:cap=512",
 )
 """Sizes that the literature reports, listed beside the defaults."""
