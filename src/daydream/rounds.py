@@ -51,6 +51,7 @@ from daydream.tree import Status, Tree, make_pool
 class RoundBegan(msgspec.Struct, frozen=True):
     """A rollout starts or continues."""
 
+    task: TaskInfo
     round: int
     rounds: int
     policy: str
@@ -275,7 +276,13 @@ class _Run:
         start = self._evaluated(number, artifact)
         metering = self._metered(number)
         self._around.notify(
-            RoundBegan(number, max(number, self._last_round()), spec.name, planned_attempts(spec))
+            RoundBegan(
+                self._info,
+                number,
+                max(number, self._last_round()),
+                spec.name,
+                planned_attempts(spec),
+            )
         )
         world = OnlineWorld(
             self._attempts,

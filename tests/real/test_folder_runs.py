@@ -74,6 +74,9 @@ def test_where_lower_is_better_the_lowest_number_is_the_best() -> None:
     done = daydream("run", str(place), "--out", "r", "--json").json
     assert done["best"] == -0.1
     assert daydream("show", "r", "--json").json["best"] == -0.1
+    tree = daydream("show", "r", "tree").out
+    assert "(seconds)" in tree
+    assert "depth 1  0.1 ★" in tree
 
 
 def test_failed_attempts_are_nodes_with_their_status() -> None:
@@ -157,3 +160,6 @@ def test_a_folder_is_shown_before_it_is_run() -> None:
     info = daydream("tasks", "./mine", "--json").json
     assert (info["name"], info["scale"]) == ("mine", None)
     assert json.dumps(info)
+    told = daydream("tasks", "./mine").out
+    assert "parallel_refine-w2-d2" in told, "the folder's own settings, not the defaults"
+    assert "{folder}/propose.py" in told

@@ -17,6 +17,7 @@ from daydream.canonical import JsonValue
 from daydream.cli import output
 from daydream.rounds import AttemptDone, Notice, RoundBegan, Selected
 from daydream.selection import report
+from daydream.tasks.base import to_measure
 from daydream.tree import Status
 
 PLAIN_EVERY_S = 5.0
@@ -33,12 +34,10 @@ class Progress:
         label: str = "",
         quiet: bool = False,
         chatty: bool = True,
-        measure: Callable[[float], float] = lambda score: score,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._json = as_json
         self._label = label
-        self._measure = measure
         self._timer = timer
         self._console: Console = output.err()
         self._quiet = quiet
@@ -118,7 +117,9 @@ class Progress:
             text.append(f" {self._calls}/{planned}")
         else:
             text.append(f"{self._calls} calls")
-        best = None if notice.best is None else self._measure(notice.best)
+        best = notice.best
+        if best is not None and self._began is not None:
+            best = to_measure(self._began.task, best)
         text.append(f"  best {output.number(best)}", style="bold")
         text.append(f"  failed {self._failed}  {rate:.1f}/s")
         if planned and self._calls < planned:

@@ -93,7 +93,7 @@ def print_learned(console: Console, rounds: Sequence[RoundSummary]) -> None:
 def learned(selection: Mapping[str, JsonValue]) -> str:
     """Return one selection as a sentence."""
     incumbent, chosen = _part(selection, "incumbent"), _part(selection, "chosen")
-    count = selection.get("candidates")
+    candidates = _several(selection.get("candidates"), "candidate")
     plain = selection.get("plain")
     other = f"; without the guard {plain} would win" if plain != selection.get("guarded") else ""
     replaced = selection.get("replaced")
@@ -107,13 +107,13 @@ def learned(selection: Mapping[str, JsonValue]) -> str:
         return f"{fell}{held.get('choice')} has the better replay score{other}"
     if not selection.get("changed"):
         return (
-            f"{fell}{incumbent.get('policy')} stays at replay score {_mean(incumbent)}; none of "
-            f"{count} candidates is better{other}"
+            f"{fell}{incumbent.get('policy')} stays at replay score {_mean(incumbent)}; no "
+            f"better one among {candidates}{other}"
         )
     return (
         f"{fell}{chosen.get('policy')} replays at {_mean(chosen)}, above {_mean(incumbent)} of "
         f"{incumbent.get('policy')}: {_cost(chosen)} instead of {_cost(incumbent)}, "
-        f"{_quality(chosen, incumbent)} ({count} candidates){_padding(chosen, incumbent)}{other}"
+        f"{_quality(chosen, incumbent)} ({candidates}){_padding(chosen, incumbent)}{other}"
     )
 
 
@@ -161,9 +161,14 @@ def _worlds(scored: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
     return [world for world in found if isinstance(world, Mapping)]
 
 
+def _several(count: JsonValue, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _cost(scored: Mapping[str, JsonValue]) -> str:
     batches = sum(int(str(world.get("batches", 0))) for world in _worlds(scored))
-    return f"{scored.get('attempts')} attempts in {batches} batches"
+    counted = f"{batches} batch" if batches == 1 else f"{batches} batches"
+    return f"{_several(scored.get('attempts'), 'attempt')} in {counted}"
 
 
 def _quality(chosen: Mapping[str, JsonValue], incumbent: Mapping[str, JsonValue]) -> str:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,6 +28,8 @@ from daydream.tree import ROOT, Node, Status, Tree
 
 What = Literal["summary", "best", "lineage", "tree", "diff"]
 MAX_TREE_ROWS = 2_000
+MAX_REASON = 200
+"""Characters of a failure's reason in the tree."""
 
 
 def show(
@@ -68,7 +71,7 @@ def show(
         if what == "summary":
             _summary(console, folder, result, info)
         elif what == "tree":
-            _tree(console, state)
+            _tree(console, state, info)
         else:
             event = _attempt(state, node)
             _VIEWS[what](console, folder, state, event)
@@ -141,18 +144,21 @@ def _best(console: Console, folder: RunFolder, state: RunState, event: AttemptFi
 
 def _lineage(console: Console, folder: RunFolder, state: RunState, event: AttemptFinished) -> None:
     path = list(_ancestors(state.rounds[event.round], event))[::-1]
+    info = _info(folder, state)
     rows = [
         (
             str(one.depth),
             str(one.node),
             one.status.value,
-            output.number(one.score if one.status is Status.OK else None, 10),
+            output.number(to_measure(info, one.score) if one.status is Status.OK else None, 10),
             one.rationale or one.message,
         )
         for one in path
     ]
     title = f"Lineage of round {event.round}, node {event.node} (branch {event.branch})"
-    console.print(output.table(title, (">depth", ">node", "status", ">score", "how"), rows))
+    console.print(
+        output.table(title, (">depth", ">node", "status", f">{info.measure}", "how"), rows)
+    )
 
 
 def _ancestors(known: RoundState, event: AttemptFinished) -> Iterator[AttemptFinished]:
@@ -178,7 +184,7 @@ def _diff(console: Console, folder: RunFolder, state: RunState, event: AttemptFi
 _VIEWS = {"best": _best, "lineage": _lineage, "diff": _diff}
 
 
-def _tree(console: Console, state: RunState) -> None:
+def _tree(console: Console, state: RunState, info: TaskInfo) -> None:
     for number in sorted(state.rounds):
         known = state.rounds[number]
         best = max(
@@ -186,25 +192,29 @@ def _tree(console: Console, state: RunState) -> None:
             key=lambda e: e.score,
             default=None,
         )
-        top = Branches(escape(f"round {number}: {known.started.policy}"))
+        top = Branches(escape(f"round {number}: {known.started.policy} ({info.measure})"))
         at: dict[int, Branches] = {ROOT: top}
         for event in sorted(known.finished.values(), key=lambda e: e.node)[:MAX_TREE_ROWS]:
             above = at.get(event.parent, top)
             # A chain reads better as a list below its first node than as a staircase.
             parent = above if event.parent == ROOT else at.get(-event.branch - 1, above)
-            made = parent.add(escape(_label(event, event is best)))
+            made = parent.add(escape(_label(event, info, best=event is best)))
             at[event.node] = made
             if event.parent == ROOT:
                 at[-event.branch - 1] = made
         console.print(top)
 
 
-def _label(event: AttemptFinished, best: bool) -> str:
+def _label(event: AttemptFinished, info: TaskInfo, *, best: bool) -> str:
     star = " ★" if best else ""
     text = f"{event.node}  depth {event.depth}  "
     if event.status is Status.OK:
-        return f"{text}{event.score:.10g}{star}" + ("  reused" if event.reused else "")
-    return f"{text}{event.status.value}: {event.error_class} {event.message[:80]}"
+        value = to_measure(info, event.score)
+        return f"{text}{value:.10g}{star}" + ("  reused" if event.reused else "")
+    reason = " ".join(event.message.split())
+    if event.error_class and event.error_class not in reason:
+        reason = f"{event.error_class}: {reason}"
+    return f"{text}{event.status.value}: {shorten(reason, MAX_REASON, placeholder=' ...')}"
 
 
 def _plot(path: Path, what: What, folder: RunFolder, state: RunState, info: TaskInfo) -> None:

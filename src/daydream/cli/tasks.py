@@ -7,8 +7,9 @@ import msgspec
 from cyclopts import Parameter
 
 from daydream import registry
+from daydream.cli import flags as shared
 from daydream.cli import output
-from daydream.config import environment_layer, resolve
+from daydream.config import RunSettings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
 
@@ -35,11 +36,12 @@ def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="
         Print JSON and nothing else on standard output.
     """
     if task is not None:
-        info = load_task(task, resolve([environment_layer()]).sandbox).info
+        settings = shared.settings(shared.RunFlags(), task, [])
+        info = load_task(task, settings.sandbox).info
         if json:
             output.emit(msgspec.to_builtins(info))
         else:
-            _show(info)
+            _show(info, settings)
         return 0
     # For the facts alone: nothing is evaluated, so nothing has to isolate it.
     infos = [load_task(name, "process").info for name in (*registry.names("task"), *FULL_SIZE)]
@@ -56,14 +58,14 @@ def tasks(task: str | None = None, *, json: Annotated[bool, Parameter(negative="
     return 0
 
 
-def _show(info: TaskInfo) -> None:
+def _show(info: TaskInfo, settings: RunSettings) -> None:
     console = output.out()
     console.print(f"{info.name}: {info.title}", style="bold", markup=False)
     console.print(info.statement, markup=False)
     rows = [
-        ("starting policy", info.policy),
-        ("agent", info.agent or "none: give --agent"),
-        ("measure", f"{info.measure}, {info.goal}"),
+        ("starting policy", settings.policy or info.policy),
+        ("agent", settings.agent or info.agent or "none: give --agent"),
+        ("measure", f"{info.measure}, {'lower' if info.goal == 'min' else 'higher'} is better"),
         ("score scale", "from the first tree" if info.scale is None else f"{info.scale:g}"),
         ("one attempt", info.attempt_cost or "-"),
         ("evaluator", info.evaluator[:12]),
