@@ -64,6 +64,12 @@ def test_every_flag_that_a_page_names_is_in_the_reference() -> None:
         assert sorted(named - known) == [], page.name
 
 
+def test_no_flag_has_a_default_that_says_nothing() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert "[default: " in text
+    assert re.findall(r'\[default: (?:\[\]|""|False|None|\(\))\]', text) == []
+
+
 def test_every_generated_part_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert docs.main(["--check"]) == 0, capsys.readouterr().out
 

@@ -44,12 +44,18 @@ def _version() -> str:
         return "unknown (not installed)"
 
 
+def _shown_default(value: object) -> str | None:
+    """Return what help says of a default: nothing where it only means that the flag is not given."""
+    return None if value is None or value is False or value in ("", [], ()) else str(value)
+
+
 app = cyclopts.App(
     name="daydream",
     help="Learn from searches already paid for where the next attempt should go.",
     version=_version,
     help_epilogue="Start with: daydream run branch-world",
     help_format="plaintext",
+    default_parameter=cyclopts.Parameter(show_default=_shown_default),
 )
 for _name, _target, _help in COMMANDS:
     app.command(_target, name=_name, help=_help)
