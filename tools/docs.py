@@ -53,12 +53,13 @@ FULL_SIZE: Final = (
 
 CLI_EDITS: Final = (
     (re.compile(r"## Table of Contents.*?(?=^\*\*Commands)", re.DOTALL | re.MULTILINE), ""),
+    (re.compile(r" \*\[default: (?:False|\[\])\]\*"), ""),
     (re.compile(r"\\\[default: ([^\]]+)\]"), r"*[default: \1]*"),
     (re.compile(r"^daydream (\w+ \w+) \1", re.MULTILINE), r"daydream \1"),
     (re.compile(r" +$", re.MULTILINE), ""),
     (re.compile(r"\n{3,}"), "\n\n"),
 )
-"""What to change in the generated reference: it lists commands twice."""
+"""What to change in the generated reference: it lists commands twice and the obvious defaults."""
 
 
 def tasks_table() -> str:

@@ -45,7 +45,7 @@ def _version() -> str:
 
 
 def _shown_default(value: object) -> str | None:
-    """Return what help says of a default: nothing where it only means that the flag is not given."""
+    """Return what help says of a default: nothing where it only means "not given"."""
     return None if value is None or value is False or value in ("", [], ()) else str(value)
 
 
