@@ -4,6 +4,7 @@
     python benchmarks/policy_line.py --part fresh    the same over 100 seeds of fresh worlds
     python benchmarks/policy_line.py --part margin   recovery from a policy that became too narrow
     python benchmarks/policy_line.py --part real     paired searches at full size, local_search
+    python benchmarks/policy_line.py --part real --task sum-diff:cap=512     one task of these anew
 
 Results land in benchmarks/results/policy_line.json, from which the README is generated. Only calls
 and scores are reported, so another machine gives the same numbers for the first three parts.
@@ -89,17 +90,17 @@ def margin(folder: Path) -> Json:
     return rows
 
 
-def real(folder: Path) -> Json:
-    """Return paired searches over ten seeds on the full-size tasks; runs in ``folder`` continue."""
+def real(folder: Path, tasks: Sequence[str]) -> dict[str, Json]:
+    """Return paired searches over ten seeds on ``tasks``; runs in ``folder`` continue."""
     rows: dict[str, Json] = {}
-    for task, flags in REAL.items():
+    for task in tasks:
         begun = time.monotonic()
         found = daydream(
             "compare",
             task,
             "--seeds",
             "0-9",
-            *flags,
+            *REAL[task],
             "--out",
             str(folder / "real"),
         )
@@ -131,7 +132,7 @@ def _last(rounds: Json) -> Json:
     return {key: last[key] for key in ("cum", "best", "round_best", "policy")}
 
 
-PARTS = {"six": six, "fresh": fresh, "margin": margin, "real": real}
+PARTS = {"six": six, "fresh": fresh, "margin": margin}
 
 
 def main() -> int:
@@ -139,18 +140,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("--part", choices=[*PARTS, "real", "all"], default="all")
+    parser.add_argument("--task", choices=list(REAL), action="append", help="of the part real")
     parser.add_argument("--work", type=Path, help="folder of the runs; runs found there continue")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     asked = parser.parse_args()
     work = asked.work or Path(mkdtemp(prefix="daydream-bench-"))
     results: dict[str, Json] = json.loads(asked.out.read_text()) if asked.out.exists() else {}
-    for name, part in PARTS.items():
-        if asked.part in {name, "all"}:
-            results[name] = part(work)
-            asked.out.parent.mkdir(parents=True, exist_ok=True)
-            asked.out.write_text(json.dumps(results, sort_keys=True) + "\n")
+    for name in (*PARTS, "real"):
+        if asked.part not in {name, "all"}:
+            continue
+        if name == "real":
+            before = results.get(name)
+            kept = before if isinstance(before, dict) else {}
+            found = {**kept, **real(work, asked.task or list(REAL))}
+            results[name] = {task: found[task] for task in REAL if task in found}
+        else:
+            results[name] = PARTS[name](work)
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        asked.out.write_text(json.dumps(results, sort_keys=True) + "\n")
     if asked.work is None:
         shutil.rmtree(work)
     if asked.json:
