@@ -53,7 +53,7 @@ FULL_SIZE: Final = (
 
 CLI_EDITS: Final = (
     (re.compile(r"## Table of Contents.*?(?=^\*\*Commands)", re.DOTALL | re.MULTILINE), ""),
-    (re.compile(r" \*\[default: (?:False|\[\]|"")\]\*"), ""),
+    (re.compile(r' \*\[default: (?:False|\[\]|"")\]\*'), ""),
     (re.compile(r"\\\[default: ([^\]]+)\]"), r"*[default: \1]*"),
     (re.compile(r"^daydream (\w+ \w+) \1", re.MULTILINE), r"daydream \1"),
     (re.compile(r" +$", re.MULTILINE), ""),
