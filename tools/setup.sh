@@ -54,6 +54,16 @@ want_bubblewrap() {
     fi
 }
 
+want_compiler() {
+    if [[ $set_name != dev ]] || command -v g++ >/dev/null || command -v clang++ >/dev/null; then
+        return
+    fi
+    if ! can_install || ! install_package g++; then
+        echo "setup: a C++ compiler is missing, so the tests of compiled solvers fail; install" \
+            "one, for example: sudo apt-get install g++" >&2
+    fi
+}
+
 need_venv_module() {
     local python=$1 package
     if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
@@ -79,6 +89,7 @@ if ! "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11)
     "$python" -m venv "$venv"
 fi
 want_bubblewrap
+want_compiler
 echo "setup: installing requirements/$set_name.txt"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 "${pip[@]}" install -r requirements/build.txt -r "requirements/$set_name.txt"

@@ -7,6 +7,7 @@ from typing import Final
 
 from daydream.tasks.base import ARTIFACT_FILE, Artifact
 from daydream.tasks.humaneval import HumanEval, solution
+from daydream.tasks.lean import proof
 from daydream.tasks.load import load_task
 from daydream.testing.task_contracts import Gold
 from tests.contracts.known_artifacts import KNOWN, Known
@@ -110,8 +111,18 @@ def _humaneval() -> Known:
     return (*golds, Gold(solution(later), 5 / 7)), refused
 
 
+def _lean() -> Known:
+    texts = (
+        "sorry", "simp", "native_exact", "quiet", "early", "omega\naxiom cheat : False", "",
+        "omega #eval 1", "native_decide", "exact sorryAx _",
+    )  # fmt: skip
+    golds = (Gold(proof("intro a b c\nomega"), 1.0), Gold(proof("classical\nexact x"), 1.0))
+    return golds, tuple(map(proof, texts))
+
+
 KNOWN_PROGRAMS: Final[Mapping[str, Callable[[], Known]]] = {
     "humaneval": _humaneval,
+    "lean": _lean,
     **{f"{task}:artifact=program": partial(_programs, task) for task in KEYS},
 }
 PLAIN: Final = sorted(name for name in KNOWN_PROGRAMS if ":" not in name)
