@@ -64,8 +64,8 @@ _COMMANDS: Final = frozenset(
     inductive infix infixl infixr init_quot initialize instance lemma local macro macro_rules mutual
     namespace native_decide noncomputable notation notation3 opaque open partial postfix prefix
     prelude private protected public run_cmd run_elab run_meta run_tac scoped section set_option
-    simproc sorry sorryAx structure syntax theorem universe unsafe variable variables by_elab eval ofReduceBool
-    ofReduceNat trustCompiler unseal seal include_str include_bytes
+    simproc sorry sorryAx structure syntax theorem universe unsafe variable variables by_elab eval
+    ofReduceBool ofReduceNat trustCompiler unseal seal include_str include_bytes
     """.split()  # noqa: SIM905 - a table of words
 )
 """Words that no tactic of a proof needs."""
