@@ -23,6 +23,7 @@ COMMANDS = (
     ("dream", "daydream.cli.dreaming:dream", "Select the next policy of a run by replay."),
     ("replay", "daydream.cli.dreaming:replay", "Score a policy in the worlds of a run, for free."),
     ("show", "daydream.cli.show:show", "Look at a run: summary, best, lineage, tree, diff."),
+    ("check-grid", "daydream.cli.grids:check_grid", "How much a step function owes to its grid."),
     ("export", "daydream.cli.transfer:export", "Write a run's trees in another format."),
     ("import", "daydream.cli.transfer:import_", "Make a run of trees from elsewhere."),
     ("bank", "daydream.cli.banks:app", "Every attempt of every line, to train on."),
