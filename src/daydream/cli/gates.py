@@ -109,8 +109,9 @@ def init(
         (name, str(count), "protected" if name in probes.protected else "")
         for name, count in probes.strata.items()
     ]
-    title = f"{len(probes.probes)} probes frozen in {output.shown(path)}, {probes.hash[:12]}"
-    output.out().print(output.table(title, ("stratum", ">probes", ""), rows))
+    frozen = f"{len(probes.probes)} probes frozen in {output.shown(path)}, {probes.hash[:12]}"
+    output.out().print(frozen, markup=False)
+    output.out().print(output.table("", ("stratum", ">probes", ""), rows))
     flag = home_flag(home)
     output.next_step(
         f"daydream wake --tasks TASK... --model {model}{flag}", f"daydream gate check ADAPTER{flag}"

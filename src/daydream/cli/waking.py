@@ -26,8 +26,8 @@ from daydream.cli.weights_line import (
 from daydream.errors import UsageError
 from daydream.llm.budget import parse_budget
 from daydream.weights.bank import Bank
-from daydream.weights.build import MANIFEST, Manifest, write_corpus
-from daydream.weights.corpus import BuildSettings, select
+from daydream.weights.build import MANIFEST, Manifest, build_corpus
+from daydream.weights.corpus import BuildSettings
 from daydream.weights.episodes import Sampling, Source
 from daydream.weights.gate import Gate
 from daydream.weights.home import DEFAULT, Home, next_numbered
@@ -242,16 +242,6 @@ def checked(**values: object) -> BuildSettings:
         return msgspec.convert(values, BuildSettings)
     except msgspec.ValidationError as error:
         raise UsageError(f"a corpus cannot be built so: {error}; correct the value") from None
-
-
-def build_corpus(place: Home, folder: Path, settings: BuildSettings) -> Manifest:
-    """Make the corpus ``folder`` of the bank of ``place``; raises as select and write_corpus do."""
-    probes = read_probes(place.gate)
-    with Bank(place.bank) as bank:
-        episodes = list(bank.episodes())
-    corpus = select(episodes, settings, None if probes is None else probes.guard())
-    digest = "" if probes is None else probes.hash
-    return write_corpus(folder, corpus, settings, bank=episodes, probes=digest)
 
 
 def show_corpus(folder: Path, manifest: Manifest) -> None:

@@ -15,6 +15,7 @@ from daydream.llm.budget import Purse, parse_budget
 from daydream.llm.cache import ReplyCache
 from daydream.llm.client import Around, Client
 from daydream.store.events import Usage
+from daydream.weights.adapters import check_adapter
 from daydream.weights.answerers import LOCAL, Answerer, Contender, open_answerer
 from daydream.weights.home import DEFAULT, Home
 
@@ -75,6 +76,7 @@ def contender_of(name: str, base: str) -> Contender:
                 f"adapter {name} is a folder and the base {base} an endpoint (expected the name "
                 "under which it is served): serve it, and name local/ADAPTER@http://HOST:PORT/v1"
             )
+        check_adapter(Path(name), Path(base.removeprefix(LOCAL)))
         return Contender(base, str(Path(name)))
     if name.startswith(LOCAL) or name == "mock:" or ("/" in name and "://" in name):
         return Contender(name)

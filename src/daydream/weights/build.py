@@ -17,8 +17,11 @@ import msgspec
 from daydream.canonical import JsonValue, content_hash, dumps, hash_of
 from daydream.errors import StoreError, UsageError
 from daydream.store.files import disk_errors, replace_file
-from daydream.weights.corpus import BuildSettings, Corpus
+from daydream.weights.bank import Bank
+from daydream.weights.corpus import BuildSettings, Corpus, select
 from daydream.weights.episodes import Episode, Form
+from daydream.weights.home import Home
+from daydream.weights.probes import read_probes
 
 MANIFEST: Final = "manifest.json"
 SFT: Final = "sft.jsonl"
@@ -102,6 +105,16 @@ def write_corpus(
             replace_file(folder / name, text)
         replace_file(folder / MANIFEST, dumps(manifest) + b"\n")
     return manifest
+
+
+def build_corpus(place: Home, folder: Path, settings: BuildSettings) -> Manifest:
+    """Make the corpus ``folder`` of the bank of ``place``; raises as select and write_corpus do."""
+    probes = read_probes(place.gate)
+    with Bank(place.bank) as bank:
+        episodes = list(bank.episodes())
+    corpus = select(episodes, settings, None if probes is None else probes.guard())
+    digest = "" if probes is None else probes.hash
+    return write_corpus(folder, corpus, settings, bank=episodes, probes=digest)
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -1,0 +1,126 @@
+"""A night: build a corpus, train an adapter on it and bring it to the gate, resumably.
+
+Owns the order and what is kept of a night. Each step is there whole or not at all, so a night that
+was killed goes on with the step that it was in; ``nights/NNN/result.json``, written last, ends it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daydream.canonical import dumps
+from daydream.errors import StoreError, UsageError
+from daydream.store.files import disk_errors, replace_file
+from daydream.weights.adapters import Adapter, Stage, TrainSettings
+from daydream.weights.answerers import LOCAL, Answerer, Contender
+from daydream.weights.build import MANIFEST, Manifest, build_corpus, read_manifest
+from daydream.weights.corpus import BuildSettings
+from daydream.weights.gate import Entry, Gate
+from daydream.weights.home import Home, next_numbered
+from daydream.weights.training import plan_of, train
+
+PLAN: Final = "plan.json"
+RESULT: Final = "result.json"
+
+
+class NightPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a night does."""
+
+    base: str
+    """Path of the base model."""
+    stages: tuple[Stage, ...]
+    build: BuildSettings
+    train: TrainSettings
+
+
+class Night(msgspec.Struct, frozen=True, kw_only=True):
+    """What a night came to."""
+
+    number: str
+    corpus: Manifest
+    adapter: Adapter
+    check: Entry
+    schema_version: int = 1
+
+
+def play_night(
+    place: Home,
+    plan: NightPlan,
+    gate: Gate,
+    answerer_of: Callable[[Contender], Answerer],
+    notify: Callable[[str], None],
+) -> Night:
+    """Play the next night, or go on with the one that was not finished.
+
+    Raises :class:`UsageError` when an unfinished night has another plan, or the gate judges another
+    base, and what its steps raise.
+    """
+    probes = gate.probes()
+    if probes.model != f"{LOCAL}{plan.base}":
+        raise UsageError(
+            f"the gate judges adapters of {probes.model} (expected {LOCAL}{plan.base}); name that "
+            "base, or freeze a probe set for this one in another --home"
+        )
+    folder = next_numbered(place.nights, RESULT)
+    number = folder.name
+    _claim(plan, folder)
+    corpus = place.corpora / f"night-{number}"
+    if (corpus / MANIFEST).exists():
+        manifest = read_manifest(corpus)
+    else:
+        manifest = build_corpus(place, corpus, plan.build)
+    notify(f"corpus: {manifest.sft} successes, {manifest.dpo} contrasts")
+    stages = tuple(stage for stage in plan.stages if stage != "dpo" or manifest.dpo)
+    training = plan_of(Path(plan.base), corpus, stages, plan.train)
+    home = place.adapters / f"night-{number}"
+    adapter = train(training, home)
+    for name, stage in adapter.stages.items():
+        notify(f"{name}: loss {stage.first_loss:.3f} to {stage.last_loss:.3f}, {stage.steps} steps")
+    candidate = Contender(probes.model, str(home))
+    entry = _checked(gate, candidate) or gate.check(candidate, answerer_of)
+    night = Night(number=number, corpus=manifest, adapter=adapter, check=entry)
+    with disk_errors("write", folder):
+        replace_file(folder / RESULT, dumps(night) + b"\n")
+    return night
+
+
+def _claim(plan: NightPlan, folder: Path) -> None:
+    path = folder / PLAN
+    data = dumps(plan) + b"\n"
+    with disk_errors("write", path):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            replace_file(path, data)
+        elif path.read_bytes() != data:
+            raise UsageError(
+                f"night {folder.name} is not finished and has other settings (expected the same); "
+                f"finish it with those of {path}, or remove that folder"
+            )
+
+
+def _checked(gate: Gate, candidate: Contender) -> Entry | None:
+    """Return the check of ``candidate`` that a killed night made; None before it was made.
+
+    A promotion whose pointer was not set any more is made again.
+    """
+    made = [one for one in gate.history() if one.kind == "check" and one.candidate == candidate]
+    if not made:
+        return None
+    verdict = made[-1].verdict
+    lost = verdict is not None and verdict.decision == "promoted" and gate.deployed() != candidate
+    return None if lost else made[-1]
+
+
+def nights_of(place: Home) -> list[Night]:
+    """Return the finished nights in order."""
+    found = []
+    for path in sorted(place.nights.glob(f"*/{RESULT}")):
+        with disk_errors("read", path):
+            data = path.read_bytes()
+        try:
+            found.append(msgspec.json.decode(data, type=Night))
+        except msgspec.MsgspecError as error:
+            raise StoreError(f"{path} is no result of a night: {error}; restore it") from None
+    return found

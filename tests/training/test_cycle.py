@@ -1,0 +1,126 @@
+"""The whole weights line on a model that is made on the spot: it improves, or is not promoted.
+
+Runs with ``make test-weights``: it needs the extra ``weights``.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from daydream.weights.adapters import MANIFEST, read_adapter
+from daydream.weights.answerers import Contender
+from daydream.weights.gate import Gate
+from daydream.weights.probes import Answered, answer_probes, need_probes
+from daydream.weights.trial import compare
+from tests.real.commands import daydream
+from tests.training.lab import Here, Lab, shuffled, train_here
+
+pytestmark = pytest.mark.timeout(280)
+SEEDS = range(5)
+
+
+@pytest.fixture(scope="module", name="lab")
+def _lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    lab = Lab(tmp_path_factory.mktemp("lab"))
+    lab.prepare()
+    # As it was before anything was promoted, for the tests that compare with the base.
+    shutil.copytree(lab.home, lab.folder / "before")
+    return lab
+
+
+@pytest.fixture(scope="module", name="night")
+def _night(lab: Lab) -> dict[str, object]:
+    found: dict[str, object] = daydream(
+        "night", "--base", str(lab.base), "--config", str(lab.recipe),
+        "--home", str(lab.home), "--json",
+    ).json  # fmt: skip
+    return found
+
+
+def _answers(lab: Lab, adapter: Path | None) -> Answered:
+    contender = Contender(lab.model, "" if adapter is None else str(adapter))
+    return answer_probes(need_probes(lab.home / "gate"), contender, Here(contender))
+
+
+def test_the_base_solves_some_of_the_held_out_problems_and_sft_sees_its_own_answers_alone(
+    lab: Lab,
+) -> None:
+    answered = _answers(lab, None)
+    rate = sum(answered.scores) / len(answered.scores)
+    assert len(answered.scores) >= 200
+    assert 0.1 <= rate <= 0.6, rate
+    bank = [json.loads(line) for line in (lab.home / "bank/episodes.jsonl").open()]
+    own = {one["answer"] for one in bank if one["solved"] and one["model"] == lab.model}
+    rows = [json.loads(line) for line in (lab.corpus / "sft.jsonl").open()]
+    assert len(rows) > 100
+    assert {row["completion"] for row in rows} <= own
+
+
+def test_a_night_trains_an_adapter_that_is_better_and_the_gate_promotes_it(
+    lab: Lab, night: dict[str, object]
+) -> None:
+    verdict = night["check"]["verdict"]  # type: ignore[index]
+    assert verdict["decision"] == "promoted"
+    assert verdict["trial"]["low"] > 0
+    folder = lab.home / "adapters" / "night-001"
+    adapter = read_adapter(folder)
+    assert adapter.stages["sft"].last_loss < adapter.stages["sft"].first_loss
+    assert adapter.stages["dpo"].last_loss < adapter.stages["dpo"].first_loss
+    assert (folder / "losses.svg").read_text().startswith("<svg")
+    base, sft, dpo = (_answers(lab, one) for one in (None, folder / "sft" / "adapter", folder))
+    assert compare(sft.scores, base.scores).better
+    assert not compare(dpo.scores, sft.scores).worse
+    # What the commands measured in their own processes is what is measured here.
+    assert sum(dpo.scores) / len(dpo.scores) == verdict["trial"]["candidate"]
+    again = daydream("night", "--base", str(lab.base), "--config", str(lab.recipe),
+                     "--home", str(lab.home), "--json", "--per-task", "1", code=0)  # fmt: skip
+    assert again.json["number"] == "002"
+    [first, second] = daydream("cycles", "--home", str(lab.home), "--json").json["cycles"]
+    assert (first["decision"], first["attempts"]) == ("promoted", 1_600)
+    assert (second["attempts"], second["incumbent"]) == (0, first["candidate"])
+
+
+def test_a_damaged_adapter_is_refused_and_rejected_when_it_hides_the_damage(
+    lab: Lab, night: dict[str, object]
+) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    damaged = lab.folder / "damaged"
+    shutil.copytree(lab.home / "adapters" / "night-001", damaged)
+    weights = damaged / "adapter_model.safetensors"
+    generator = torch.Generator().manual_seed(0)
+    noisy = {
+        name: value + torch.randn(value.shape, generator=generator) * 0.5
+        for name, value in load_file(weights).items()
+    }
+    save_file(noisy, weights)
+    home = ("--home", str(lab.folder / "before"))
+    refused = daydream("gate", "check", str(damaged), *home, code=1)
+    assert "was changed since it was trained" in refused.err.replace("\n", " ")
+    manifest = json.loads((damaged / MANIFEST).read_text())
+    from daydream.weights.adapters import files_of
+
+    manifest["id"], manifest["files"] = files_of(damaged)
+    (damaged / MANIFEST).write_text(json.dumps(manifest))
+    checked = daydream("gate", "check", str(damaged), *home, "--json").json
+    assert checked["verdict"]["decision"] == "rejected"
+    assert not (lab.folder / "before" / "gate" / "deployed").exists()
+
+
+def test_a_corpus_with_a_fifth_of_its_labels_shuffled_is_promoted_on_no_seed(lab: Lab) -> None:
+    decisions = {}
+    for seed in SEEDS:
+        rows = lab.folder / f"shuffled-{seed}" / "sft.jsonl"
+        assert shuffled(lab.corpus / "sft.jsonl", rows, share=0.2, seed=seed) > 20
+        adapter = train_here(lab.base, lab.corpus, rows, rows.parent / "sft")
+        home = lab.folder / f"gate-{seed}"
+        shutil.copytree(lab.folder / "before" / "gate", home)
+        gate = Gate(home, now=lambda: 0.0)
+        entry = gate.check(Contender(lab.model, str(adapter)), Here)
+        assert entry.verdict is not None
+        decisions[seed] = entry.verdict.decision
+    assert set(decisions) == set(SEEDS)
+    assert "promoted" not in decisions.values(), decisions
