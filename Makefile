@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-run setup-dev setup-bench run test check lint bench bench-searches docs pins clean
+.PHONY: help setup-run setup-dev setup-bench setup-weights run test test-weights check lint bench bench-searches docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ setup-dev:
 
 setup-bench: setup-dev
 	@tools/setup.sh $(VENV) bench
+
+setup-weights: setup-dev
+	@tools/setup.sh $(VENV) weights
 
 run: setup-run ## Search circle-packing n=26 for two rounds, offline, in under three minutes
 	$(BIN)/daydream run circle-packing:n=26 --rounds 2 --agent local_search
@@ -39,6 +42,10 @@ lint: setup-dev ## Everything in check but the tests
 
 check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
 	$(PYTEST) --slow --hypothesis-profile=ci
+	$(MAKE) test-weights
+
+test-weights: setup-weights ## Train a tiny model for real and judge it, offline on one core
+	$(BIN)/python -m pytest --training -W default tests/training
 
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json

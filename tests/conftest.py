@@ -79,6 +79,15 @@ sys.addaudithook(_refuse_network)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption(
+        "--training", action="store_true", help="collect tests/training, which needs torch"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests that need the extra ``weights``, unless they are asked for."""
+    training = collection_path == ROOT / "tests" / "training"
+    return True if training and not config.getoption("--training") else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

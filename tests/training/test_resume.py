@@ -55,7 +55,9 @@ def test_kill_9_in_training_resumes_to_the_same_loss_curve(tmp_path: Path) -> No
     assert KILLED <= len(read_losses(curve)) < STEPS
     assert not (tmp_path / "killed" / "adapter.json").exists()
     resumed = daydream(*command, "killed", "--json").json
-    one, two = (read_losses(tmp_path / name / "sft" / "losses.jsonl") for name in ("whole", "killed"))
+    one, two = (
+        read_losses(tmp_path / name / "sft" / "losses.jsonl") for name in ("whole", "killed")
+    )
     assert [loss.step for loss in two] == list(range(1, STEPS + 1))
     assert [loss.loss for loss in two] == pytest.approx([loss.loss for loss in one], abs=1e-4)
     assert one[-1].loss < one[0].loss
@@ -63,4 +65,6 @@ def test_kill_9_in_training_resumes_to_the_same_loss_curve(tmp_path: Path) -> No
     # Finished, the same command trains nothing again; with another recipe it is refused.
     assert daydream(*command, "killed", "--json").json["id"] == resumed["id"]
     recipe.write_text(RECIPE.replace("1e-3", "2e-3"))
-    assert "belongs to another training" in daydream(*command, "killed", code=2).err.replace("\n", " ")
+    assert "belongs to another training" in daydream(*command, "killed", code=2).err.replace(
+        "\n", " "
+    )

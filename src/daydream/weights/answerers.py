@@ -127,6 +127,20 @@ def _hash(folder: Path, names: Sequence[str]) -> str:
         return listing_hash({name: content_hash((folder / name).read_bytes()) for name in names})
 
 
+def form_of(folder: Path) -> Form:
+    """Return how the model in ``folder`` is asked, by what ``transformers`` saved beside it."""
+    if (folder / "chat_template.jinja").is_file():
+        return "chat"
+    settings = folder / "tokenizer_config.json"
+    with disk_errors("read", settings):
+        data = settings.read_bytes() if settings.is_file() else b"{}"
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.MsgspecError:
+        raise UsageError(f"{settings} is no JSON (expected what transformers saved)") from None
+    return "chat" if isinstance(found, dict) and found.get("chat_template") else "text"
+
+
 def open_answerer(contender: Contender, client: Client | None, *, threads: int) -> Answerer:
     """Return who answers for ``contender``.
 
@@ -192,15 +206,8 @@ class LocalAnswerer:
             (base, contender.adapter, threads),
             training_environment(threads),
         )
-        self._form: Form | None = None
-
-    @property
-    def form(self) -> Form:
+        self.form: Form = form_of(Path(base))
         """``chat`` where the tokenizer has a template for it."""
-        if self._form is None:
-            found = call(self._worker, "daydream.weights.local_child:form", None)
-            self._form = "chat" if found == "chat" else "text"
-        return self._form
 
     def answer(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[Answer]:
         """Yield an answer to each prompt, in order; the batch decides the draws with the seed."""

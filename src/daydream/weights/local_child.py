@@ -40,11 +40,6 @@ def load(base: str, adapter: str, threads: int) -> State:
     return State(model, tokenizer)
 
 
-def form(state: State, argument: object) -> str:
-    """Return ``chat`` where the tokenizer has a template, else ``text``."""
-    return "chat" if state.tokenizer.chat_template else "text"
-
-
 def generate(
     state: State,
     argument: tuple[Sequence[Turns], Sequence[int], tuple[float, int, int]],
