@@ -7,6 +7,7 @@ byte that a server sent is searched for the key before it is read any further.
 
 import json
 import math
+import threading
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
@@ -44,6 +45,7 @@ class Transport:
     def __init__(self, timer: Callable[[], float]) -> None:
         self._timer = timer
         self._clients: dict[bool, httpx2.Client] = {}
+        self._guard = threading.Lock()
 
     def __enter__(self) -> "Transport":
         return self
@@ -78,10 +80,11 @@ class Transport:
         import httpx2
 
         local = is_local(url)
-        if local not in self._clients:
-            # A proxy cannot reach this machine's own servers.
-            self._clients[local] = httpx2.Client(trust_env=not local)
-        return self._clients[local]
+        with self._guard:
+            if local not in self._clients:
+                # A proxy cannot reach this machine's own servers.
+                self._clients[local] = httpx2.Client(trust_env=not local)
+            return self._clients[local]
 
     def _send(
         self,
