@@ -17,7 +17,8 @@ from daydream.errors import ConfigError
 PREFIX = "DAYDREAM_"
 MOCK_VARIABLE = "DAYDREAM_MOCK"
 DATA_VARIABLE = "DAYDREAM_DATA"
-OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT", DATA_VARIABLE, MOCK_VARIABLE})
+ARCHIVE_VARIABLE = "DAYDREAM_ARCHIVE_DIR"
+OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT", DATA_VARIABLE, MOCK_VARIABLE, ARCHIVE_VARIABLE})
 """Variables of ours that are no settings."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]

@@ -96,6 +96,10 @@ class CorpusError(DaydreamError):
     """A corpus is incomplete or malformed, or the place that it comes from did not answer."""
 
 
+class ReviewError(DaydreamError):
+    """A review cannot go on: git, a reviewer or the repository refused."""
+
+
 class LeakError(DaydreamError):
     """A corpus would hold a problem of the probe set; nothing was written."""
 

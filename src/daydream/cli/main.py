@@ -34,6 +34,7 @@ COMMANDS = (
     ("night", "daydream.cli.training:night", "Build, train and judge in one resumable command."),
     ("cycles", "daydream.cli.training:cycles", "Show what night after night came to."),
     ("gate", "daydream.cli.gates:app", "Judge adapters by a frozen probe set."),
+    ("review", "daydream.cli.review:review", "Review a branch, mend it, test it, commit it."),
     ("models", "daydream.cli.models:models", "List the models that can be used now."),
     ("doctor", "daydream.cli.doctor:doctor", "Check this machine."),
     ("sandbox", "daydream.cli.sandboxes:app", "See what isolates untrusted code, and try it."),

@@ -29,7 +29,12 @@ class Anthropic(msgspec.Struct, frozen=True):
         return f"Anthropic({self.name!r})"
 
     def answer(self, request: Request, post: Post) -> Reply:
-        """Make one request; raises :class:`RequestFailed`."""
+        """Make one request; raises :class:`RequestFailed`, also for one with tools."""
+        if request.tools:
+            raise RequestFailed(
+                "tools are asked for over Anthropic Messages (expected Chat Completions); name the "
+                "model through a server that speaks it, or use a command-line agent"
+            )
         headers = {"anthropic-version": VERSION}
         if self.secret:
             headers["x-api-key"] = self.secret

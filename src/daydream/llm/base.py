@@ -16,11 +16,33 @@ Parameters: TypeAlias = Mapping[str, float | int]
 """``temperature``, ``top_p``, ``max_tokens``, ``seed``; only what the user set."""
 
 
+class ToolCall(msgspec.Struct, frozen=True):
+    """What a model wants done. Its arguments are untrusted text: JSON when all is well."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """What a model may call."""
+
+    name: str
+    description: str
+    parameters: dict[str, str]
+    """Name of each argument, all of them texts, and what it means."""
+    required: tuple[str, ...] = ()
+
+
 class Message(msgspec.Struct, frozen=True):
     """One turn of a conversation."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     text: str
+    calls: tuple[ToolCall, ...] = ()
+    """What an assistant's turn called."""
+    call_id: str = ""
+    """Which call a tool's turn answers."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -30,11 +52,19 @@ class Request(msgspec.Struct, frozen=True):
     parameters: dict[str, float | int] = {}
     sample: int = 0
     """Number of the sample: equal questions with different samples are asked anew."""
+    tools: tuple[Tool, ...] = ()
 
     def key(self, wire: str, model: str) -> str:
         """Return the identity of this question put to ``model`` in the format ``wire``."""
-        messages = [[message.role, message.text] for message in self.messages]
-        return hash_of([wire, model, self.parameters, messages, self.sample])
+        messages: list[JsonValue] = [
+            [one.role, one.text]
+            if not one.calls and not one.call_id
+            else [one.role, one.text, one.call_id, msgspec.to_builtins(one.calls)]
+            for one in self.messages
+        ]
+        tools: list[JsonValue] = [tool.name for tool in self.tools]
+        told: list[JsonValue] = [wire, model, self.parameters, messages, self.sample]
+        return hash_of([*told, tools] if tools else told)
 
     @property
     def characters(self) -> int:
@@ -55,6 +85,8 @@ class Reply(msgspec.Struct, frozen=True):
     counted: bool = True
     """Whether the server said how many tokens there were."""
     cached: bool = False
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that the model wants called."""
 
 
 class RequestFailed(ModelError):  # noqa: N818 - a fact about one request

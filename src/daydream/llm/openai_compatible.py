@@ -2,8 +2,19 @@
 
 import msgspec
 
-from daydream.canonical import JsonObject, JsonValue
-from daydream.llm.base import Post, Reply, Request, RequestFailed, at, joined_text, whole_at
+from daydream.canonical import JsonObject, JsonValue, dumps
+from daydream.llm.base import (
+    Message,
+    Post,
+    Reply,
+    Request,
+    RequestFailed,
+    Tool,
+    ToolCall,
+    at,
+    joined_text,
+    whole_at,
+)
 from daydream.store.events import Usage
 
 
@@ -34,8 +45,57 @@ class OpenAiCompatible(msgspec.Struct, frozen=True):
             self.limit_name if name == "max_tokens" else name: value
             for name, value in request.parameters.items()
         }
-        messages = [{"role": one.role, "content": one.text} for one in request.messages]
-        return {"model": self.model, "messages": messages, **parameters}
+        return {
+            "model": self.model,
+            "messages": [_turn(one) for one in request.messages],
+            **({"tools": [_tool(one) for one in request.tools]} if request.tools else {}),
+            **parameters,
+        }
+
+
+def _turn(message: Message) -> JsonObject:
+    turn: JsonObject = {"role": message.role, "content": message.text}
+    if message.calls:
+        calls: list[JsonValue] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in message.calls
+        ]
+        return {**turn, "content": message.text or None, "tool_calls": calls}
+    return {**turn, "tool_call_id": message.call_id} if message.role == "tool" else turn
+
+
+def _tool(tool: Tool) -> JsonObject:
+    fields: dict[str, JsonValue] = {
+        name: {"type": "string", "description": what} for name, what in tool.parameters.items()
+    }
+    schema: JsonObject = {
+        "type": "object",
+        "properties": fields,
+        "required": list(tool.required),
+    }
+    function: JsonObject = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": schema,
+    }
+    return {"type": "function", "function": function}
+
+
+def _calls(message: JsonValue) -> tuple[ToolCall, ...]:
+    listed = at(message, "tool_calls")
+    found: list[ToolCall] = []
+    for number, one in enumerate(listed if isinstance(listed, list) else ()):
+        name, arguments = at(one, "function", "name"), at(one, "function", "arguments")
+        identity = at(one, "id")
+        if isinstance(name, str):
+            told = arguments if isinstance(arguments, str) else dumps(arguments or {}).decode()
+            known = identity if isinstance(identity, str) and identity else f"call-{number}"
+            found.append(ToolCall(known, name, told))
+    return tuple(found)
 
 
 def decode(answer: JsonValue) -> Reply:
@@ -57,4 +117,5 @@ def decode(answer: JsonValue) -> Reply:
         model=model if isinstance(model, str) else "",
         finish=finish if isinstance(finish, str) else "",
         counted=sent is not None and made is not None,
+        calls=_calls(at(choice, "message")),
     )
