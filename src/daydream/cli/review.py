@@ -22,8 +22,9 @@ from daydream.cli.progress import interruptible
 from daydream.config import ARCHIVE_VARIABLE, environment_layer, mocking, resolve, variable
 from daydream.errors import UsageError
 from daydream.review.archive import Archive
-from daydream.review.flow import Options, Phase, Review, Reviewed, Surroundings
+from daydream.review.flow import Review
 from daydream.review.git import Repository
+from daydream.review.outcome import Options, Phase, Reviewed, Surroundings
 from daydream.review.outputs import as_github, as_sarif, as_text
 from daydream.review.records import Item, Verdict
 from daydream.review.reviewers import Asking, open_backend

@@ -9,8 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,6 +22,7 @@ from daydream.review.diff import SHOWN, FileDiff, Part, cut, parse_diff, parts_o
 from daydream.review.git import Repository
 from daydream.review.grounding import grounding_of
 from daydream.review.merge import Merged, merge
+from daydream.review.outcome import Options, Phase, Reviewed, Surroundings
 from daydream.review.outputs import as_text
 from daydream.review.records import (
     Item,
@@ -37,7 +37,6 @@ from daydream.review.score import breakdown, read_signals, score, score_strict
 from daydream.review.tools import Shell, Tools
 from daydream.review.trajectory import Recorder, stamp
 from daydream.sandbox.base import ExecResult
-from daydream.store.events import Usage
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -50,71 +49,6 @@ TOGETHER: Final = 6
 """Findings of one file that one question asks to mend."""
 TAIL: Final = 8_000
 """Characters of test output that are kept."""
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a review was asked to do."""
-
-    base: str
-    """Commit to compare with, as the user names it; empty finds the main branch."""
-    fix: bool = True
-    in_place: bool = False
-    """Move what is checked out to the fix, where it is clean."""
-    push: bool = False
-    test_command: str = ""
-    test_s: float = 1_800.0
-    fanout: int = 4
-    reviewers: int = 12
-    """Reviewers of parts at most; what they are not shown is swept, and the rest is counted."""
-
-
-class Phase(msgspec.Struct, frozen=True):
-    """A phase began or ended."""
-
-    name: str
-    detail: str = ""
-    ended: bool = False
-
-
-Notify: TypeAlias = Callable[[Phase], None]
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """What a review gets from outside."""
-
-    clock: Callable[[], float]
-    """Seconds since 1970."""
-    confirm: Callable[[Sequence[Item], Sequence[Verdict]], bool]
-    """Asks a person whether to fix; the answer where there is none."""
-    notify: Notify
-    interrupted: threading.Event
-    version: str
-
-
-class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a review came to."""
-
-    archive: Path
-    base: str
-    head: str
-    files: tuple[FileDiff, ...]
-    items: tuple[Item, ...]
-    verdicts: tuple[Verdict, ...] = ()
-    tests: TestVerdict | None = None
-    fix_failures: dict[str, str] = {}
-    reviewers_failed: dict[str, str] = {}
-    commit: str | None = None
-    branch: str | None = None
-    patch: str = ""
-    usage: Usage = Usage()
-    stopped: str | None = None
-    """Why it ended early."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether something that was to be done could not be."""
-        red = self.tests is not None and not self.tests.passed
-        return red or bool(self.fix_failures) or bool(self.reviewers_failed)
 
 
 class Review:
