@@ -1,10 +1,14 @@
 """Where code that is not ours runs: one command with files and limits, and what became of it."""
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 import msgspec
 
-Outcome = Literal["exited", "signalled", "wall", "cpu", "memory", "processes", "output"]
+Outcome = Literal["exited", "signalled", "wall", "cpu", "memory", "processes", "output", "stopped"]
+"""How a job ended. ``stopped``: whoever ran it asked for its end."""
+Stop = Callable[[], bool]
+"""Says whether a running job has to end now."""
 RESULT_FD = 3
 """The descriptor that a job writes its result to."""
 
@@ -37,6 +41,8 @@ class Job(msgspec.Struct, frozen=True):
     ones of limited size, but for what ``readable`` shows in them, and drops them afterwards."""
     collect: tuple[str, ...] = ()
     """Files below ``cwd`` to be read back once every process of the job has ended."""
+    whole: bool = False
+    """Read back every file below ``cwd`` as well, but for names that are never an artifact's."""
 
 
 class ExecResult(msgspec.Struct, frozen=True):

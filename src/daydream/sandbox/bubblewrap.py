@@ -26,8 +26,8 @@ import msgspec
 from daydream.config import cores
 from daydream.errors import EnvironmentMissing
 from daydream.sandbox import cell, cgroups, host, namespaces, seccomp, supervisor
-from daydream.sandbox.base import RESULT_FD, ExecResult, Job, Limits, Outcome
-from daydream.sandbox.collect import read_files
+from daydream.sandbox.base import RESULT_FD, ExecResult, Job, Limits, Outcome, Stop
+from daydream.sandbox.collect import taken
 from daydream.sandbox.profiles import PROFILES, Profile
 
 _OWN: Final = 3
@@ -58,9 +58,10 @@ class BubblewrapSandbox:
         """The isolation in force."""
         return ("bubblewrap", "user", "namespaces", "seccomp", "rlimits", cgroups.kind())
 
-    def run(self, job: Job, limits: Limits) -> ExecResult:
+    def run(self, job: Job, limits: Limits, *, stop: Stop | None = None) -> ExecResult:
         """Run ``job`` to its end or its bounds; no process of it is left when this returns.
 
+        ``stop`` is asked some times a second and ends the job, as ``stopped``, when it says so.
         What ``limits`` leaves open is taken from the profile. An exit status above 128 is read as
         the signal that a shell means by it. Files in ``collect`` are read after the end.
 
@@ -68,9 +69,13 @@ class BubblewrapSandbox:
         :class:`SandboxError` when it failed.
         """
         with self.opened(job, limits) as (box, watch, bounds):
-            folder = box.open_folder(job.cwd) if job.collect else None
+            folder = box.open_folder(job.cwd) if job.collect or job.whole else None
             begun = time.monotonic()
-            word = box.follow(job.stdin, bounds.limits, watch.over)
+
+            def over() -> Outcome | None:
+                return "stopped" if stop is not None and stop() else watch.over()
+
+            word = box.follow(job.stdin, bounds.limits, over)
             wall_s = time.monotonic() - begun
             self._end(box)
             return self._result(job, box, watch, _How(word, wall_s, bounds, folder))
@@ -116,7 +121,7 @@ class BubblewrapSandbox:
             outcome = "output"
         elif watch.killed_for_memory():
             outcome = "memory"
-        files, not_taken = read_files(how.folder, job.collect)
+        files, not_taken = taken(how.folder, job)
         return ExecResult(
             outcome=outcome,
             exit=code if outcome == "exited" else None,
@@ -144,7 +149,11 @@ class BubblewrapSandbox:
         return namespaces.view(job, self.profile, numbers, moved=moved, devices=self.devices)
 
     def _filter(self, *, bounded: bool) -> bytes:
-        return seccomp.deny_list(loopback=self.profile.loopback, bounded_memory=bounded)
+        return seccomp.deny_list(
+            loopback=self.profile.loopback,
+            bounded_memory=bounded,
+            network=self.profile.network,
+        )
 
     def _each(self, bounds: "Bounds") -> list[str]:
         options = namespaces.bounds(

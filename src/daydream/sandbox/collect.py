@@ -10,8 +10,13 @@ import stat
 from collections.abc import Iterable
 from typing import Final
 
+from daydream.sandbox.base import Job
+from daydream.sandbox.workspace import MAX_BYTES, MAX_FILES, SKIPPED
+
 FILE_BYTES: Final = 8 << 20
 """Largest file that is read back."""
+MAX_REASONS: Final = 20
+"""So many files that cannot be taken end the reading of a whole folder."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -43,6 +48,67 @@ def read_files(folder: int | None, names: Iterable[str]) -> tuple[dict[str, byte
         except NotTaken as error:
             not_taken[name] = str(error)
     return files, not_taken
+
+
+def taken(folder: int | None, job: Job) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return what ``job`` asked to have read back, and why not the rest of it."""
+    files, not_taken = read_files(folder, job.collect)
+    if job.whole:
+        every, refused = read_all(folder)
+        return {**every, **files}, {**refused, **not_taken}
+    return files, not_taken
+
+
+def read_all(folder: int | None) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return every file below ``folder`` by relative path, and why some entries are not taken.
+
+    Entries that are never part of an artifact are passed over (:data:`workspace.SKIPPED`). Reading
+    ends at the limits of an artifact, with the reason under the name that was over them.
+    """
+    files: dict[str, bytes] = {}
+    not_taken: dict[str, str] = {}
+    if folder is None:
+        return files, {".": "the working folder cannot be opened"}
+    room = MAX_BYTES
+    waiting = [""]
+    while waiting:
+        place = waiting.pop()
+        try:
+            entries = _entries(folder, place)
+        except NotTaken as error:
+            not_taken[place] = str(error)
+            continue
+        for name, is_folder in entries:
+            if is_folder:
+                waiting.append(name)
+                continue
+            try:
+                if len(files) >= MAX_FILES:
+                    raise NotTaken(f"more than {MAX_FILES} files (expected at most that many)")
+                files[name] = read_file(folder, name, min(room, FILE_BYTES))
+            except NotTaken as error:
+                not_taken[name] = str(error)
+                if len(not_taken) >= MAX_REASONS:
+                    return files, not_taken
+            else:
+                room -= len(files[name])
+    return files, not_taken
+
+
+def _entries(folder: int, place: str) -> list[tuple[str, bool]]:
+    """Return the entries of ``place`` in order, each with whether it is a folder."""
+    here = _open(place or ".", _FOLDER, folder, place)
+    try:
+        with os.scandir(here) as found:
+            listed = sorted((one.name, one.is_dir(follow_symlinks=False)) for one in found)
+    finally:
+        os.close(here)
+    inside = f"{place}/" if place else ""
+    return [
+        (inside + name, is_folder)
+        for name, is_folder in listed
+        if name not in SKIPPED and not name.endswith(".pyc")
+    ]
 
 
 def read_file(folder: int, name: str, limit: int = FILE_BYTES) -> bytes:

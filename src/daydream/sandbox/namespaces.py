@@ -22,6 +22,8 @@ INSIDE_ID: Final = "1000"
 _LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _SYSTEM: Final = ("/nix/store", "/gnu/store")
 _ETC: Final = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime")
+_NETWORK: Final = ("resolv.conf", "nsswitch.conf", "gai.conf", "ssl", "pki", "ca-certificates")
+"""What of ``/etc`` a job with a network needs: where names are looked up, whom to trust."""
 _COVERED: Final = ("/usr", *(f"/{name}" for name in _LINKS), *_SYSTEM)
 """Places that every job sees."""
 ETC_FILES: Final = {
@@ -54,7 +56,8 @@ def view(
     ``moved`` says where a path is found by the one who starts bubblewrap, when not where it is.
     """
     arguments = [
-        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
+        *(() if profile.network else ("--unshare-net",)),
         *("--unshare-cgroup-try", "--uid", INSIDE_ID, "--gid", INSIDE_ID, "--disable-userns"),
         *("--new-session", "--die-with-parent", "--clearenv", "--hostname", "sandbox"),
         *("--cap-drop", "ALL", "--ro-bind", "/usr", "/usr", "--dir", "/etc"),
@@ -65,7 +68,8 @@ def view(
             arguments += ["--symlink", str(place.readlink()), str(place)]
         elif place.is_dir():
             arguments += ["--ro-bind", str(place), str(place)]
-    for path in (*_SYSTEM, *(f"/etc/{name}" for name in _ETC)):
+    etc = (*_ETC, *(_NETWORK if profile.network else ()))
+    for path in (*_SYSTEM, *(f"/etc/{name}" for name in etc)):
         arguments += ["--ro-bind-try", path, path]
     for path, number in numbers.files.items():
         arguments += ["--perms", "0444", "--file", str(number), path]

@@ -25,14 +25,16 @@ import msgspec
 from daydream.config import cores, user_environment
 from daydream.errors import SandboxError
 from daydream.sandbox import supervisor
-from daydream.sandbox.base import ExecResult, Job, Limits, Outcome
-from daydream.sandbox.collect import open_folder, read_files
+from daydream.sandbox.base import ExecResult, Job, Limits, Outcome, Stop
+from daydream.sandbox.collect import open_folder, taken
 from daydream.sandbox.pipes import CHUNK, RESULT_BYTES, Capture, feed, flood_limit, take
 
 FILE_BYTES: Final = 2 << 30
 """Largest file that a job may write."""
 GRACE_S: Final = 15.0
 """Seconds that the supervisor has, after the wall limit, to end the job and report."""
+LOOK_S: Final = 0.1
+"""How often somebody is asked whether a job has to end."""
 _LOADER: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH")
 
 
@@ -59,8 +61,10 @@ class ProcessSandbox:
     def __hash__(self) -> int:
         return hash(type(self))
 
-    def run(self, job: Job, limits: Limits) -> ExecResult:
+    def run(self, job: Job, limits: Limits, *, stop: Stop | None = None) -> ExecResult:
         """Run ``job`` to its end or its bounds; no process of it is left when this returns.
+
+        ``stop`` is asked some times a second and ends the job, as ``stopped``, when it says so.
 
         A command that cannot be started ends with status 127 and the reason on standard error.
         ``memory_mb`` bounds the resident pages of the tree, shared ones counted once, looked at
@@ -72,9 +76,9 @@ class ProcessSandbox:
         started = time.monotonic()
         with _started() as exchange:
             exchange.begin(job, limits)
-            exchange.follow(job.stdin, limits, started + limits.wall_s + GRACE_S)
+            exchange.follow(job.stdin, limits, started + limits.wall_s + GRACE_S, stop)
             found = exchange.finish(time.monotonic() - started)
-        return _with_files(found, job) if job.collect else found
+        return _with_files(found, job) if job.collect or job.whole else found
 
 
 @contextlib.contextmanager
@@ -138,6 +142,7 @@ class _Exchange:
         self._outputs: list[tuple[IO[bytes], Capture]] = []
         self._flooded = False
         self._late = False
+        self._stopped = False
 
     def begin(self, job: Job, limits: Limits) -> None:
         """Tell the supervisor what to run."""
@@ -161,7 +166,9 @@ class _Exchange:
             _write(self._setup, marshal.dumps(dict(setup)))
         self._setup.close()
 
-    def follow(self, stdin: bytes, limits: Limits, deadline: float) -> None:
+    def follow(
+        self, stdin: bytes, limits: Limits, deadline: float, stop: Stop | None = None
+    ) -> None:
         """Feed and read the job until the supervisor has reported, or ``deadline`` has passed."""
         poll = select.poll()
         sinks = {file.fileno(): (file, sink) for file, sink in self._streams()}
@@ -179,6 +186,11 @@ class _Exchange:
             if remaining <= 0:
                 self._late = True
                 return
+            if stop is not None:
+                remaining = min(remaining, LOOK_S)
+                if not self._stopped and stop():
+                    self._stopped = True
+                    self._lifeline.close()
             for number, _ in poll.poll(remaining * 1000):
                 if number == inlet:
                     left = feed(inlet, left)
@@ -216,6 +228,8 @@ class _Exchange:
         outcome: Outcome = "output"
         if report.outcome != "stopped" and not self._flooded:
             outcome = report.outcome
+        elif self._stopped:
+            outcome = "stopped"
         return ExecResult(
             outcome=outcome,
             exit=report.exit if outcome == "exited" else None,
@@ -271,7 +285,7 @@ class _Exchange:
 def _with_files(found: ExecResult, job: Job) -> ExecResult:
     folder = open_folder(job.cwd)
     try:
-        files, not_taken = read_files(folder, job.collect)
+        files, not_taken = taken(folder, job)
     finally:
         if folder is not None:
             os.close(folder)

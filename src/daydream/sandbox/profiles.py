@@ -48,6 +48,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     stack_mb: int = 64
     loopback: bool = False
     """Internet sockets, which reach nothing but the sandbox itself."""
+    network: bool = False
+    """The machine's own network, for a program that has to reach its model."""
     tools: bool = False
     """The user's own variables that name his tools are passed on."""
 
@@ -110,6 +112,10 @@ PROFILES: Final[Mapping[str, Profile]] = {
         ),
     )
 }
+
+
+ONLINE: Final = msgspec.structs.replace(PROFILES["rollout"], network=True)
+"""``rollout`` for an agent that talks to its model itself, over the machine's network."""
 
 
 def profile(name: str) -> Profile:

@@ -34,6 +34,8 @@ _FAKE_INPUT: Final = (0x5412, 0x541C)
 UNIX: Final = 1
 INTERNET: Final = (2, 10)
 """``AF_INET`` and ``AF_INET6``, which reach the sandbox's own loopback alone."""
+ROUTES: Final = 16
+"""``AF_NETLINK``, over which programs ask for the addresses of this machine."""
 
 _X86_64: Final[Mapping[str, int]] = {
     "shmget": 29, "socket": 41, "clone": 56, "ioctl": 16, "ptrace": 101, "syslog": 103,
@@ -96,10 +98,13 @@ def known_machine() -> bool:
     return platform.machine() in _MACHINES
 
 
-def deny_list(*, loopback: bool, bounded_memory: bool, machine: str | None = None) -> bytes:
+def deny_list(
+    *, loopback: bool, bounded_memory: bool, network: bool = False, machine: str | None = None
+) -> bytes:
     """Return the filter as bytes for ``bwrap --seccomp``.
 
-    With ``loopback`` a job may open internet sockets, else only Unix ones. Without
+    With ``loopback`` a job may open internet sockets, else only Unix ones; with ``network`` it may
+    ask for the machine's addresses as well. Without
     ``bounded_memory`` (no cgroup bounds the whole job) memory that no other limit sees is denied.
 
     Raises ``KeyError`` for a machine without a table; ask :func:`known_machine` first.
@@ -119,7 +124,8 @@ def deny_list(*, loopback: bool, bounded_memory: bool, machine: str | None = Non
             program += [_step(_JUMP_EQUAL, number, otherwise=1), _refuse(errno.EPERM)]
     # The arguments of clone3 lie in memory, which a filter cannot read; libraries fall back.
     program += [_step(_JUMP_EQUAL, calls["clone3"], otherwise=1), _refuse(errno.ENOSYS)]
-    families = (UNIX, *INTERNET) if loopback else (UNIX,)
+    families = (UNIX, *INTERNET) if loopback or network else (UNIX,)
+    families = (*families, ROUTES) if network else families
     program += _judge(
         calls["clone"],
         _FIRST,
