@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from daydream.agents.base import Earlier
 from daydream.errors import Stopped
 from daydream.llm.budget import Allowance
 from daydream.llm.client import Client, Line
@@ -62,6 +63,28 @@ class Book:
     def artifact(self, digest: str) -> Artifact:
         """Return the stored artifact with this hash."""
         return Artifact(self.folder.get_artifact(digest))
+
+    def earlier(self, number: int) -> tuple[Earlier, ...]:
+        """Return the finished attempts of the rounds before ``number``, oldest first."""
+        return tuple(
+            Earlier(
+                round=past,
+                node=event.node,
+                parent=event.parent,
+                branch=event.branch,
+                depth=event.depth,
+                status=event.status.value,
+                score=event.score,
+                error_class=event.error_class,
+                message=event.message,
+                feedback=event.feedback,
+                rationale=event.rationale,
+                artifact=None if event.artifact is None else self.artifact(event.artifact),
+            )
+            for past, known in sorted(self.state.rounds.items())
+            if past < number
+            for event in sorted(known.finished.values(), key=lambda one: one.node)
+        )
 
     def settled(self) -> dict[str, Evaluation]:
         """Return the evaluations that may be reused, by artifact hash."""
@@ -152,6 +175,7 @@ class RoundLedger:
             ),
             evaluation=verdict_of(event),
             artifact=None if event.artifact is None else self._book.artifact(event.artifact),
+            rationale=event.rationale,
             reused=event.reused,
         )
 

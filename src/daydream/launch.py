@@ -92,7 +92,7 @@ def prepare(request: Request) -> Prepared:
 def check_budget(settings: RunSettings, agent: DiscoveryAgent) -> None:
     """Raise :class:`ConfigError` for a budget that cannot be read, or kept for want of a price."""
     allowance = parse_budget(settings.budget)
-    if allowance.usd is None or not isinstance(agent, MeteredAgent):
+    if allowance.usd is None or not isinstance(agent, MeteredAgent) or agent.states_cost:
         return
     if agent.model not in settings.prices:
         raise ConfigError(

@@ -18,8 +18,10 @@ from daydream.agents.base import (
     Ancestor,
     AttemptContext,
     DiscoveryAgent,
+    Earlier,
     MeteredAgent,
     Proposal,
+    reads_history,
 )
 from daydream.canonical import JsonObject, clean_json, clean_text, seed_of
 from daydream.config import worker_environment
@@ -103,6 +105,8 @@ class Start(msgspec.Struct, frozen=True):
 
     artifact: Artifact
     evaluation: Evaluation | None
+    earlier: tuple[Earlier, ...] = ()
+    """Attempts of earlier rounds, for an agent that reads them."""
 
 
 class OnlineSettings(msgspec.Struct, frozen=True):
@@ -313,6 +317,9 @@ class OnlineWorld:
         self._artifacts = [start.artifact]
         """What a child of each node starts from: its own files, else its parent's."""
         self._evaluations = [root]
+        self._earlier: list[Earlier] | None = (
+            list(start.earlier) if reads_history(attempts.agent) else None
+        )
         self._seeds = [settings.seed]
         self._children = [0]
         self._nodes = [
@@ -440,6 +447,7 @@ class OnlineWorld:
             parent=self._artifacts[plan.parent],
             evaluation=self._evaluations[plan.parent],
             lineage=tuple(self._lineage(plan.parent)),
+            earlier=tuple(self._earlier or ()),
         )
 
     def _lineage(self, number: int) -> list[Ancestor]:
@@ -466,6 +474,23 @@ class OnlineWorld:
         )
         self._artifacts.append(self._artifacts[plan.parent] if artifact is None else artifact)
         self._evaluations.append(evaluation)
+        if self._earlier is not None:
+            self._earlier.append(
+                Earlier(
+                    round=self._settings.round,
+                    node=node.id,
+                    parent=plan.parent,
+                    branch=node.branch,
+                    depth=node.depth,
+                    status=evaluation.status.value,
+                    score=evaluation.score,
+                    error_class=evaluation.error_class,
+                    message=evaluation.message,
+                    feedback=evaluation.feedback,
+                    rationale=attempt.rationale,
+                    artifact=artifact,
+                )
+            )
         self._seeds.append(plan.world_seed)
         self._children.append(0)
         self._nodes.append(

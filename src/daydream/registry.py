@@ -44,6 +44,7 @@ PROPOSERS: Final[Mapping[str, str]] = {
 }
 AGENTS: Final[Mapping[str, str]] = {
     "chat": "daydream.agents.chat.agent:build",
+    "cli": "daydream.agents.programs.agent:build",
     "command": "daydream.agents.command_line:build",
     "local_search": "daydream.agents.local_search.agent:build",
     "scripted": "daydream.agents.scripted.agent:build",

@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 import msgspec
 
-from daydream.agents.base import MeteredAgent
+from daydream.agents.base import MeteredAgent, reads_history
 from daydream.bookkeeping import (
     Book,
     Budget,
@@ -284,6 +284,7 @@ class _Run:
                 planned_attempts(spec),
             )
         )
+        past = book.earlier(number) if reads_history(self._attempts.agent) else ()
         world = OnlineWorld(
             self._attempts,
             RoundLedger(
@@ -294,7 +295,7 @@ class _Run:
                 layers=self._info.isolation,
                 metering=metering,
             ),
-            start,
+            msgspec.structs.replace(start, earlier=past),
             OnlineSettings(
                 seed=settings.seed,
                 round=number,

@@ -21,6 +21,25 @@ class Ancestor(msgspec.Struct, frozen=True):
     message: str
 
 
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that ended before another one's batch began."""
+
+    round: int
+    node: int
+    parent: int
+    """Node of the same round; 0 is its root."""
+    branch: int
+    depth: int
+    status: str
+    score: float
+    error_class: str | None
+    message: str
+    feedback: str
+    rationale: str
+    artifact: Artifact | None
+    """What was proposed; None where there was nothing."""
+
+
 class AttemptContext(msgspec.Struct, frozen=True):
     """Everything an agent may know. Attempts of one batch never see each other."""
 
@@ -39,6 +58,9 @@ class AttemptContext(msgspec.Struct, frozen=True):
     """The parent's evaluation; None for a root that is not evaluated."""
     lineage: tuple[Ancestor, ...] = ()
     """From the root to the parent."""
+    earlier: tuple[Earlier, ...] = ()
+    """Every attempt of the run that ended before this batch, oldest first, for a
+    :class:`HistoryReader`; empty for other agents."""
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -70,6 +92,21 @@ class DiscoveryAgent(Protocol):
 
 
 @runtime_checkable
+class HistoryReader(Protocol):
+    """An agent that is given every earlier attempt of the run."""
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether it is."""
+        ...
+
+
+def reads_history(agent: DiscoveryAgent) -> bool:
+    """Return whether ``agent`` is to be given the earlier attempts of its run."""
+    return isinstance(agent, HistoryReader) and agent.reads_history
+
+
+@runtime_checkable
 class MeteredAgent(DiscoveryAgent, Protocol):
     """An agent that asks models over a line of the run, which budgets and journals each request.
 
@@ -79,6 +116,11 @@ class MeteredAgent(DiscoveryAgent, Protocol):
     @property
     def model(self) -> str:
         """The model string, for prices and messages."""
+        ...
+
+    @property
+    def states_cost(self) -> bool:
+        """Whether what it asks says what it costs, so that no price has to be set."""
         ...
 
     def propose_over(self, context: AttemptContext, line: Line) -> Proposal:

@@ -148,7 +148,7 @@ def given(flags: RunFlags) -> dict[str, object]:
     if model is not None:
         if values["agent"] is not None:
             raise UsageError("--agent and --model both say who proposes (expected one of them)")
-        values["agent"] = f"chat:{model}"
+        values["agent"] = model if model.startswith("cli:") else f"chat:{model}"
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -7,7 +7,7 @@ part of one answer per request in flight that nobody could foresee.
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -103,6 +103,7 @@ class Purse:
         self._held: dict[int, Hold] = {}
         self._next = 0
         self._longest = 0
+        self._costliest = Hold(0, 0.0)
         self._changed = threading.Condition()
 
     def price(self, model: str) -> Price | None:
@@ -115,9 +116,19 @@ class Purse:
         Waits while requests in flight might leave enough. Raises :class:`Stopped` when what is left
         is not enough for this request.
         """
+        return self._hold(lambda: self._estimate(model, request))
+
+    def reserve_program(self) -> int:
+        """Hold what the costliest program of the run took, for one more; nothing for the first.
+
+        Waits and raises as :meth:`reserve` does.
+        """
+        return self._hold(lambda: self._costliest)
+
+    def _hold(self, needed: Callable[[], Hold]) -> int:
         with self._changed:
             while True:
-                hold = self._estimate(model, request)
+                hold = needed()
                 short = self._short(hold)
                 if short is None:
                     self._next += 1
@@ -126,6 +137,18 @@ class Purse:
                 if not self._held:
                     raise Stopped(f"the budget of {short} is spent")
                 self._changed.wait()
+
+    def settle_program(self, number: int, usage: Usage) -> None:
+        """Replace what was held for a program by what it cost."""
+        with self._changed:
+            del self._held[number]
+            self._spent += usage
+            tokens = usage.input_tokens + usage.output_tokens
+            self._costliest = Hold(
+                max(self._costliest.tokens, tokens),
+                max(self._costliest.usd, usage.cost_usd or 0.0),
+            )
+            self._changed.notify_all()
 
     def settle(self, number: int, usage: Usage) -> None:
         """Replace what was held by what the request cost."""

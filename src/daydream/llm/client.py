@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from daydream.store.events import Usage
 
 Journal: TypeAlias = Callable[[Usage], None]
 """Keeps what was spent; durable when it returns."""
+Found = TypeVar("Found")
 CacheUse: TypeAlias = Literal["on", "off", "only"]
 
 
@@ -122,6 +123,10 @@ class Client:
         """Return the seconds on the clock."""
         return self._around.timer()
 
+    def interrupted(self) -> bool:
+        """Return whether somebody asked to stop."""
+        return self._around.pause(0.0)
+
     def rest(self, seconds: float) -> None:
         """Wait; raises :class:`Stopped` when somebody asks to stop meanwhile."""
         if self._around.pause(seconds):
@@ -169,6 +174,46 @@ class Line:
             self._client.store(key, model.name, reply)
         self._book(reply.usage, requests=0)
         return reply
+
+    def interrupted(self) -> bool:
+        """Return whether somebody asked to stop."""
+        return self._client.interrupted()
+
+    def program(
+        self,
+        model: str,
+        parallel: int,
+        work: Callable[[Callable[[], bool]], tuple[Found, Usage, bool]],
+    ) -> Found:
+        """Return what ``work`` brings: a program that asks its model itself.
+
+        At most ``parallel`` run at a time. ``work`` is given a function that says whether to stop;
+        it returns what it found, what that cost, and whether its tokens were counted. The cost is
+        journaled before this returns, of a program that failed or was stopped as well.
+
+        Raises :class:`Stopped` when the budget has no room for one more such program, and
+        :class:`ModelError` when only stored answers may be given.
+        """
+        if self._client.offline:
+            raise ModelError(
+                f"{model} has no stored answers, and --cache only forbids to ask; run with --cache "
+                "on"
+            )
+        purse = self._client.purse
+        with self._client.gate(model, parallel):
+            hold = purse.reserve_program()
+            cost = Usage()
+            try:
+                found, usage, counted = work(self.interrupted)
+                price = purse.price(model)
+                if usage.cost_usd is None and price is not None and counted:
+                    usd = price.of(usage.input_tokens, usage.output_tokens)
+                    usage = msgspec.structs.replace(usage, cost_usd=usd)
+                cost = usage
+            finally:
+                purse.settle_program(hold, cost)
+        self._book(cost, requests=cost.requests)
+        return found
 
     def _persist(self, model: ChatModel, request: Request, terms: Terms) -> Reply:
         client = self._client

@@ -58,15 +58,21 @@ class BubblewrapSandbox:
         """The isolation in force."""
         return ("bubblewrap", "user", "namespaces", "seccomp", "rlimits", cgroups.kind())
 
-    def run(self, job: Job, limits: Limits, *, stop: Stop | None = None) -> ExecResult:
+    def run(self, job: Job, limits: Limits) -> ExecResult:
         """Run ``job`` to its end or its bounds; no process of it is left when this returns.
 
-        ``stop`` is asked some times a second and ends the job, as ``stopped``, when it says so.
         What ``limits`` leaves open is taken from the profile. An exit status above 128 is read as
         the signal that a shell means by it. Files in ``collect`` are read after the end.
 
         Raises :class:`EnvironmentMissing` where the sandbox cannot run at all, and
         :class:`SandboxError` when it failed.
+        """
+        return self.run_until(job, limits, None)
+
+    def run_until(self, job: Job, limits: Limits, stop: Stop | None) -> ExecResult:
+        """Do what :meth:`run` does; end the job, as ``stopped``, once ``stop`` says so.
+
+        It is asked some times a second.
         """
         with self.opened(job, limits) as (box, watch, bounds):
             folder = box.open_folder(job.cwd) if job.collect or job.whole else None

@@ -61,10 +61,8 @@ class ProcessSandbox:
     def __hash__(self) -> int:
         return hash(type(self))
 
-    def run(self, job: Job, limits: Limits, *, stop: Stop | None = None) -> ExecResult:
+    def run(self, job: Job, limits: Limits) -> ExecResult:
         """Run ``job`` to its end or its bounds; no process of it is left when this returns.
-
-        ``stop`` is asked some times a second and ends the job, as ``stopped``, when it says so.
 
         A command that cannot be started ends with status 127 and the reason on standard error.
         ``memory_mb`` bounds the resident pages of the tree, shared ones counted once, looked at
@@ -72,6 +70,13 @@ class ProcessSandbox:
         that floods its output or its result is ended with the outcome ``output``.
 
         Raises :class:`SandboxError` when the supervisor could not start, or could not end the job.
+        """
+        return self.run_until(job, limits, None)
+
+    def run_until(self, job: Job, limits: Limits, stop: Stop | None) -> ExecResult:
+        """Do what :meth:`run` does; end the job, as ``stopped``, once ``stop`` says so.
+
+        It is asked some times a second.
         """
         started = time.monotonic()
         with _started() as exchange:

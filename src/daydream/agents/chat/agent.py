@@ -60,6 +60,7 @@ class ChatAgent(msgspec.Struct, frozen=True):
     terms: Terms = Terms()
     where: Literal["inline", "process"] = "inline"
     deterministic: bool = False
+    states_cost: bool = False
 
     @property
     def model(self) -> str:

@@ -40,24 +40,31 @@ def described_form(artifact: Artifact, form: str) -> str:
 
 def first_messages(context: AttemptContext, form: str) -> tuple[Message, ...]:
     """Return the messages that ask for one child of ``context.parent``."""
-    task = context.task
-    told = {"identity": "is", "negate": "is minus", "reciprocal": "is one over"}[task.transform]
     text = prompt(
         "attempt",
-        title=task.title,
-        statement=task.statement,
-        measure=task.measure,
-        goal="as large as possible" if task.goal == "max" else "as small as possible",
-        direction=f"the score {told} that number",
+        **facts_of(context),
         files=_files(context.parent.files),
-        verdict=_verdict(context),
-        lineage=_lineage(context),
-        branch=str(context.branch),
-        depth=str(context.depth),
-        advice=ADVICE[context.depth == 1],
         form=described_form(context.parent, form),
     )
     return (Message("system", prompt("system")), Message("user", text))
+
+
+def facts_of(context: AttemptContext) -> dict[str, str]:
+    """Return what every prompt for an attempt says: the problem, the verdict, the place."""
+    task = context.task
+    told = {"identity": "is", "negate": "is minus", "reciprocal": "is one over"}[task.transform]
+    return {
+        "title": task.title,
+        "statement": task.statement,
+        "measure": task.measure,
+        "goal": "as large as possible" if task.goal == "max" else "as small as possible",
+        "direction": f"the score {told} that number",
+        "verdict": _verdict(context),
+        "lineage": _lineage(context),
+        "branch": str(context.branch),
+        "depth": str(context.depth),
+        "advice": ADVICE[context.depth == 1],
+    }
 
 
 def repair_messages(
