@@ -22,12 +22,19 @@ from typing import Final, Literal
 import msgspec
 
 from daydream.agents.base import AttemptContext, Proposal
+from daydream.agents.history import write_history
 from daydream.canonical import JsonObject, clean_text, dumps
 from daydream.config import user_environment
 from daydream.errors import AgentError, TaskError, UsageError
 from daydream.sandbox.base import ExecResult, Job, Limits, Sandbox
 from daydream.sandbox.process import ProcessSandbox
-from daydream.sandbox.workspace import Unreadable, read_files, workspace, write_files
+from daydream.sandbox.workspace import (
+    Unreadable,
+    let_nobody_write,
+    read_files,
+    workspace,
+    write_files,
+)
 from daydream.store.events import Usage
 from daydream.tasks.base import Artifact, TaskInfo, to_measure
 from daydream.tasks.folder_settings import memory_mb
@@ -61,6 +68,7 @@ class CommandAgent(msgspec.Struct, frozen=True):
     folder: str
     where: Literal["inline", "process"] = "inline"
     deterministic: bool = False
+    reads_history: bool = True
     sandbox: Sandbox = ProcessSandbox()
 
     def propose(self, context: AttemptContext) -> Proposal:
@@ -73,8 +81,12 @@ class CommandAgent(msgspec.Struct, frozen=True):
             work = place / "workspace"
             work.mkdir()
             write_files(work, context.parent.files)
-            report = place / "report.json"
-            place.joinpath("context.json").write_bytes(dumps(described(context, report)))
+            report, history = place / "report.json", place / "history"
+            history.mkdir()
+            write_history(history, context)
+            let_nobody_write(history)
+            known = {**described(context, report), "history": str(history)}
+            place.joinpath("context.json").write_bytes(dumps(known))
             env = user_environment() | {"DAYDREAM_CONTEXT": str(place / "context.json")}
             result = self.sandbox.run(Job(self.argv, str(work), env), self.limits)
             if result.outcome != "exited" or result.exit != 0:

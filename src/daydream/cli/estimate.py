@@ -89,6 +89,9 @@ def show_estimate(prepared: Prepared, *, as_json: bool) -> int:
             ("one answer", f"about {found.answer_tokens:,} tokens; reasoning may multiply them"),
             ("cost", usd),
         ]
+    if found.agent.startswith("cli:"):
+        states = "it is counted as it comes; nobody can say before how often a program asks"
+        rows.append(("cost", states))
     rows.append(("budget", found.budget or "none: add --budget 5usd, 2Mtok, 1h or 200calls"))
     output.out().print(output.table("Estimate", ("", ""), rows))
     output.next_step("the same command without --dry-run")

@@ -29,7 +29,7 @@ class RunFlags:
     agent: str | None = None
     """Who proposes: scripted, local_search, chat:MODEL, or command:"CMD". [default: the task's]"""
     model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
-    """A model proposes: openai/gpt-5-mini, ollama/NAME, mock:. Short for --agent chat:MODEL."""
+    """A model proposes: openai/gpt-5-mini, ollama/NAME, mock:, cli:claude. [default: none]"""
     dreamer: str | None = None
     """Who proposes the next policy: auto, system1, grid, none; developer, spec-model ask a model.
     [default: auto]"""

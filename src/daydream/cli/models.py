@@ -7,12 +7,11 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from daydream.agents.programs.agent import PROGRAMS, logged_in
+from daydream.agents.programs.base import Facts
 from daydream.cli import output
 from daydream.llm.http import Transport
 from daydream.llm.models import PROVIDERS, Usable, survey
-
-PROGRAMS = ("claude", "codex", "gemini", "pi")
-"""Agents that a person may have a subscription to; each runs under ``--agent command:``."""
 
 
 def models(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -25,7 +24,7 @@ def models(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     """
     with Transport(time.monotonic) as transport:
         ways = survey(transport)
-    ways += [_program(name) for name in PROGRAMS]
+    ways += [_program(program.facts) for program in PROGRAMS.values()]
     if json:
         output.emit({"models": [msgspec.to_builtins(way) for way in ways]})
         return 0
@@ -36,10 +35,13 @@ def models(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     return 0
 
 
-def _program(name: str) -> Usable:
-    found = shutil.which(name)
-    detail = f"a program at {found}" if found else "not on PATH"
-    return Usable(f"{name} (program)", found is not None, detail)
+def _program(facts: Facts) -> Usable:
+    found, ready = shutil.which(facts.name), logged_in(facts)
+    detail = f"not on PATH; {facts.install}"
+    if found is not None:
+        detail = f"a program at {found}" + ("" if ready else f", not logged in; {facts.login}")
+    usable = found is not None and ready
+    return Usable(f"{facts.title} (program)", usable, detail, (f"cli:{facts.name}",))
 
 
 def _names(way: Usable) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from cyclopts import Parameter
 
 from daydream import launch
+from daydream.agents.programs.agent import ProgramAgent
 from daydream.canonical import JsonValue
 from daydream.cli import flags as shared
 from daydream.cli import output, results
@@ -53,7 +54,7 @@ def run(
     if dry_run:
         return show_estimate(prepared, as_json=json)
     info = prepared.task.info
-    output.warn(weakness(info.isolation))
+    _warn(prepared)
     with interruptible() as interrupted, Progress(as_json=json) as progress:
         result = launch.start(
             request, prepared, Surroundings(interrupted=interrupted, notify=progress.notify)
@@ -162,7 +163,7 @@ def explore(
     request = launch.Request(run, settings, out, trust)
     prepared = launch.prepare(request)
     info = prepared.task.info
-    output.warn(weakness(info.isolation))
+    _warn(prepared)
     with interruptible() as interrupted, Progress(as_json=json) as progress:
         result = launch.start(
             request,
@@ -171,6 +172,14 @@ def explore(
             explore=True,
         )
     return finish(result, info, as_json=json, explored=True)
+
+
+def _warn(prepared: launch.Prepared) -> None:
+    """Say where something runs with less around it than there could be."""
+    agent = prepared.agent
+    output.warn(weakness(prepared.task.info.isolation))
+    if isinstance(agent, ProgramAgent) and not agent.apart:
+        output.warn(f"{agent.program.facts.title} runs as you; it may edit files and no more")
 
 
 def finish(result: RunResult, info: TaskInfo, *, as_json: bool, explored: bool = False) -> int:

@@ -65,6 +65,14 @@ def let_others_read(root: Path) -> None:
                 path.chmod(path.stat().st_mode | 0o444)
 
 
+def let_nobody_write(root: Path) -> None:
+    """Take write access to everything below ``root`` from everyone but root."""
+    for folder, _, names in os.walk(root, topdown=False):
+        for name in names:
+            Path(folder, name).chmod(0o444)
+        Path(folder).chmod(0o555)
+
+
 def read_files(
     root: Path,
     *,

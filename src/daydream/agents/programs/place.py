@@ -14,7 +14,7 @@ from daydream.config import user_environment
 from daydream.sandbox.base import Job
 from daydream.sandbox.namespaces import holds_home
 from daydream.sandbox.profiles import ONLINE
-from daydream.sandbox.workspace import let_others_read, write_files
+from daydream.sandbox.workspace import let_nobody_write, let_others_read, write_files
 
 PROXIES: Final = (
     "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
@@ -70,6 +70,7 @@ class Place(msgspec.Struct, frozen=True):
                     shutil.copyfile(home / name, self.login / name)
         for folder in (self.parent, self.history, self.login):
             let_others_read(folder)
+        let_nobody_write(self.history)
 
     def job(
         self, facts: Facts, program: str, arguments: tuple[str, ...], prompt: str, *, apart: bool
