@@ -67,19 +67,12 @@ class Book:
     def earlier(self, number: int) -> tuple[Earlier, ...]:
         """Return the finished attempts of the rounds before ``number``, oldest first."""
         return tuple(
-            Earlier(
-                round=past,
-                node=event.node,
-                parent=event.parent,
-                branch=event.branch,
-                depth=event.depth,
-                status=event.status.value,
-                score=event.score,
-                error_class=event.error_class,
-                message=event.message,
-                feedback=event.feedback,
-                rationale=event.rationale,
-                artifact=None if event.artifact is None else self.artifact(event.artifact),
+            Earlier.of(
+                event,
+                past,
+                verdict_of(event),
+                None if event.artifact is None else self.artifact(event.artifact),
+                event.rationale,
             )
             for past, known in sorted(self.state.rounds.items())
             if past < number

@@ -475,22 +475,8 @@ class OnlineWorld:
         self._artifacts.append(self._artifacts[plan.parent] if artifact is None else artifact)
         self._evaluations.append(evaluation)
         if self._earlier is not None:
-            self._earlier.append(
-                Earlier(
-                    round=self._settings.round,
-                    node=node.id,
-                    parent=plan.parent,
-                    branch=node.branch,
-                    depth=node.depth,
-                    status=evaluation.status.value,
-                    score=evaluation.score,
-                    error_class=evaluation.error_class,
-                    message=evaluation.message,
-                    feedback=evaluation.feedback,
-                    rationale=attempt.rationale,
-                    artifact=artifact,
-                )
-            )
+            done = Earlier.of(plan, self._settings.round, evaluation, artifact, attempt.rationale)
+            self._earlier.append(done)
         self._seeds.append(plan.world_seed)
         self._children.append(0)
         self._nodes.append(

@@ -21,6 +21,30 @@ class Ancestor(msgspec.Struct, frozen=True):
     message: str
 
 
+class Spot(Protocol):
+    """Where an attempt stands in its tree."""
+
+    @property
+    def node(self) -> int:
+        """Id of its node."""
+        ...
+
+    @property
+    def parent(self) -> int:
+        """Id of the node that it extends."""
+        ...
+
+    @property
+    def branch(self) -> int:
+        """Number of its branch, from 0."""
+        ...
+
+    @property
+    def depth(self) -> int:
+        """Its depth, from 1."""
+        ...
+
+
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt that ended before another one's batch began."""
 
@@ -38,6 +62,31 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     rationale: str
     artifact: Artifact | None
     """What was proposed; None where there was nothing."""
+
+    @classmethod
+    def of(
+        cls,
+        spot: Spot,
+        number: int,
+        evaluation: Evaluation,
+        artifact: Artifact | None,
+        rationale: str,
+    ) -> "Earlier":
+        """Return the attempt of round ``number`` that stands at ``spot``."""
+        return cls(
+            round=number,
+            node=spot.node,
+            parent=spot.parent,
+            branch=spot.branch,
+            depth=spot.depth,
+            status=evaluation.status.value,
+            score=evaluation.score,
+            error_class=evaluation.error_class,
+            message=evaluation.message,
+            feedback=evaluation.feedback,
+            rationale=rationale,
+            artifact=artifact,
+        )
 
 
 class AttemptContext(msgspec.Struct, frozen=True):
