@@ -279,6 +279,16 @@ def test_the_disk_the_home_and_other_jobs_are_out_of_sight(
     assert secret.read_text() == "key"
 
 
+def test_what_lies_below_a_link_is_shown_through_it(tmp_path: Path) -> None:
+    deep = tmp_path / "real" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("there")
+    (link := tmp_path / "link").symlink_to(tmp_path / "real")
+    shown = (str(link), str(tmp_path / "real"), str(link / "deep"))
+    found = run("print(open(sys.argv[1]).read())", str(link / "deep" / "file"), readable=shown)
+    assert found.stdout == b"there\n", found
+
+
 def test_the_kernels_settings_and_calls_are_out_of_reach() -> None:
     code = (
         "print([tried(os.open, '/proc/sys/' + p, os.O_WRONLY)"

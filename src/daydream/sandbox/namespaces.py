@@ -95,7 +95,7 @@ def _memory(path: str, size_mb: int) -> list[str]:
 def _mounts(job: Job, profile: Profile, moved: dict[str, str]) -> Iterator[str]:
     """Yield the arguments that show what the job names, outer paths first."""
     scratch = dict.fromkeys(job.scratch)
-    shown = dict.fromkeys(path for path in job.readable if not _is_covered(path))
+    shown = dict.fromkeys(_beyond_links(path for path in job.readable if not _is_covered(path)))
     placed: list[tuple[str, bool]] = []
     for path in sorted({*scratch, *shown}, key=lambda path: (path.count("/"), path)):
         around = next((own for place, own in reversed(placed) if _within(path, place)), None)
@@ -109,6 +109,18 @@ def _mounts(job: Job, profile: Profile, moved: dict[str, str]) -> Iterator[str]:
         elif around is not False:
             yield from ("--ro-bind-try", moved.get(path, path), path)
             placed.append((path, False))
+
+
+def _beyond_links(paths: Iterable[str]) -> Iterator[str]:
+    """Yield ``paths``; one that lies below another one that is a link as it is without links.
+
+    Nothing can be mounted below a link, and what it leads to is reached through it.
+    """
+    known = list(paths)
+    links = [path for path in known if Path(path).is_symlink()]
+    for path in known:
+        below = any(path != link and _within(path, link) for link in links)
+        yield str(Path(path).resolve()) if below else path
 
 
 def _is_covered(path: str) -> bool:
