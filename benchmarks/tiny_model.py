@@ -3,7 +3,7 @@
 It learns the stack language of the task ``formula`` from worked examples of the split ``train``
 alone, for so few steps that it gets only a part of the problems right. Nothing is downloaded.
 
-    python benchmarks/tiny_model.py FOLDER --steps 225
+    python -m benchmarks.tiny_model FOLDER --steps 225
 """
 
 import argparse

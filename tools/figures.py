@@ -10,6 +10,8 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from daydream.intervals import interval
+
 Rows: TypeAlias = Sequence[Sequence[str]]
 Kind = TypeVar("Kind")
 
@@ -169,7 +171,68 @@ def figures(results: Path) -> str:
         parts += [_titled("Replay, per CPU second of one core", *_replay(replays))]
         if measured := [peer for peer in replays.peers if peer.version]:
             parts += [_titled("The same world and policy in other packages", *_peers(measured))]
+    weights = _read(results / "weights.json", Weights)
+    if weights is not None and weights.seeds:
+        count, probes = len(weights.seeds), weights.seeds[0].probes
+        title = f"The weights line: a tiny model, {count} seeds, {probes} held-out problems each"
+        parts += [_titled(title, *_weights(weights))]
     return "\n".join(parts)
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What the gate decided on one adapter against the base."""
+
+    decision: str
+    trial: dict[str, float]
+
+
+class WeightsSeed(msgspec.Struct, frozen=True):
+    """One seed of ``benchmarks/weights_line.py``."""
+
+    probes: int
+    decisions: dict[str, Judged]
+    greedy: dict[str, float]
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """What ``benchmarks/weights_line.py`` writes."""
+
+    shuffled: float
+    seeds: tuple[WeightsSeed, ...]
+
+
+def _weights(found: Weights) -> tuple[Sequence[str], Rows]:
+    """Return how often the model is right, drawn as the gate draws and at its likeliest."""
+    names = {
+        "base": "base, taught by worked examples",
+        "sft": "SFT on its own verified answers",
+        "dpo": "the same, then DPO",
+        "shuffled": f"SFT with {found.shuffled:.0%} of the labels shuffled",
+    }
+    rows = []
+    for name, told in names.items():
+        if name == "base":
+            drawn = [one.decisions["sft"].trial["incumbent"] for one in found.seeds]
+        else:
+            drawn = [one.decisions[name].trial["candidate"] for one in found.seeds]
+        likeliest = [one.greedy[name] for one in found.seeds if name in one.greedy]
+        promoted = sum(
+            one.decisions[name].decision == "promoted" for one in found.seeds if name != "base"
+        )
+        rows.append(
+            (
+                told,
+                _percent(drawn),
+                _percent(likeliest) if likeliest else "",
+                "" if name == "base" else f"{promoted} of {len(found.seeds)}",
+            )
+        )
+    return ("model", "solved, drawn", "solved, likeliest", "promoted"), rows
+
+
+def _percent(shares: Sequence[float]) -> str:
+    found = interval([100 * share for share in shares])
+    return f"{found.mean:.1f} % ({found.low:.1f} to {found.high:.1f})"
 
 
 class LassoPath(msgspec.Struct, frozen=True):

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.weights_line import SHUFFLED, Here, shuffled, train_here
 from daydream.weights.adapters import MANIFEST, read_adapter
 from daydream.weights.answerers import Contender
 from daydream.weights.gate import Gate
 from daydream.weights.probes import Answered, answer_probes, need_probes
 from daydream.weights.trial import compare
 from tests.real.commands import daydream
-from tests.training.lab import Here, Lab, shuffled, train_here
+from tests.training.lab import Lab
 
 pytestmark = pytest.mark.timeout(280)
 SEEDS = range(5)
@@ -121,7 +122,7 @@ def test_a_corpus_with_a_fifth_of_its_labels_shuffled_is_promoted_on_no_seed(lab
     decisions = {}
     for seed in SEEDS:
         rows = lab.folder / f"shuffled-{seed}" / "sft.jsonl"
-        assert shuffled(lab.corpus / "sft.jsonl", rows, share=0.2, seed=seed) > 20
+        assert shuffled(lab.corpus / "sft.jsonl", rows, share=SHUFFLED, seed=seed) > 20
         adapter = train_here(lab.base, lab.corpus, rows, rows.parent / "sft")
         home = lab.folder / f"gate-{seed}"
         shutil.copytree(lab.folder / "before" / "gate", home)
