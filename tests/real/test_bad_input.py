@@ -31,6 +31,7 @@ USAGE = 2
         (("run", "branch-world", "--ruonds", "2"), "--rounds"),
         (("run", "branch-world", "@missing.toml"), "missing.toml"),
         (("compare",), "one task, or --all"),
+        (("show", "r", "--node", "1:1"), "expected one of best, lineage, diff"),
         (("compare", "branch-world", "--seeds", "one"), "expected such as 0-9"),
         (("compare", "branch-world", "--plot", "chart.png"), ".html or .svg"),
         (("runn", "branch-world"), "run"),

@@ -56,6 +56,11 @@ def show(
     json
         Print JSON and nothing else on standard output.
     """
+    if node is not None and what not in _VIEWS:
+        raise UsageError(
+            f"--node {node}: a {what} has no single attempt (expected one of best, lineage, diff); "
+            f"try: daydream show {output.shown(run)} lineage --node {node}"
+        )
     with RunFolder.open(run) as folder:
         state = folder.state()
         info = _info(folder, state)
