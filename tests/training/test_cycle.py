@@ -18,7 +18,7 @@ from daydream.weights.trial import compare
 from tests.real.commands import daydream
 from tests.training.lab import Lab
 
-pytestmark = pytest.mark.timeout(280)
+pytestmark = pytest.mark.timeout(900)
 SEEDS = range(5)
 
 
@@ -79,15 +79,9 @@ def test_a_night_trains_an_adapter_that_is_better_and_the_gate_promotes_it(
     assert not compare(dpo.scores, sft.scores).worse
     # What the commands measured in their own processes is what is measured here.
     assert sum(dpo.scores) / len(dpo.scores) == verdict["trial"]["candidate"]
-    short = lab.folder / "short.toml"
-    short.write_text("[train]\nmax_length = 64\nsft = { steps = 5 }\n")
-    home = ("--home", str(lab.home))
-    again = daydream("night", "--base", str(lab.base), "--no-dpo", "--config", str(short), *home,
-                     "--json")  # fmt: skip
-    assert again.json["number"] == "002"
-    [first, second] = daydream("cycles", *home, "--json").json["cycles"]
-    assert (first["decision"], first["attempts"]) == ("promoted", 1_600)
-    assert (second["attempts"], second["incumbent"]) == (0, first["candidate"])
+    again = daydream("cycles", "--home", str(lab.home), "--json").json["cycles"]
+    assert [(one["decision"], one["attempts"]) for one in again] == [("promoted", 1_600)]
+    assert again[0]["candidate"] > again[0]["incumbent"]
 
 
 def test_a_damaged_adapter_is_refused_and_rejected_when_it_hides_the_damage(
@@ -107,7 +101,7 @@ def test_a_damaged_adapter_is_refused_and_rejected_when_it_hides_the_damage(
     save_file(noisy, weights)
     home = ("--home", str(lab.folder / "before"))
     refused = daydream("gate", "check", str(damaged), *home, code=1)
-    assert "was changed since it was trained" in refused.err.replace("\n", " ")
+    assert "was changed since it was trained" in " ".join(refused.err.split())
     manifest = json.loads((damaged / MANIFEST).read_text())
     from daydream.weights.adapters import files_of
 
