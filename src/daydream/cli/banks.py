@@ -25,7 +25,7 @@ def import_(*run: Path, home: HomeFolder = DEFAULT, json: Json = False) -> int:
     Parameters
     ----------
     run
-        Run folders of the policy line.
+        Run folders of the policy line, archived reviews, or a whole archive of reviews.
     home
         Folder of the weights line.
     json
@@ -33,10 +33,12 @@ def import_(*run: Path, home: HomeFolder = DEFAULT, json: Json = False) -> int:
     """
     from daydream.errors import UsageError
     from daydream.weights.harvest import harvest
+    from daydream.weights.reviews import harvest_review, is_review
 
     if not run:
         raise UsageError("bank import names no run (expected run folders); see: ls runs/*")
-    found = [(path, harvest(path)) for path in run]
+    folders = [below for path in run for below in _reviews(path) or [path]]
+    found = [(path, (harvest_review if is_review(path) else harvest)(path)) for path in folders]
     rows: list[dict[str, JsonValue]] = []
     with Bank(Home(home).bank) as bank:
         for path, one in found:
@@ -56,7 +58,7 @@ def import_(*run: Path, home: HomeFolder = DEFAULT, json: Json = False) -> int:
     for row in rows:
         line = (
             f"{output.shown(Path(str(row['run'])))}: {row['added']} of {row['episodes']} attempts "
-            f"are new, {row['solved']} improved on their start"
+            f"are new, {row['solved']} are successes"
         )
         output.out().print(line, markup=False)
     output.next_step(f"daydream bank show{home_flag(home)}", f"daydream build{home_flag(home)}")
@@ -114,6 +116,11 @@ def show(*, home: HomeFolder = DEFAULT, json: Json = False) -> int:
     else:
         output.next_step("daydream bank import RUN", "daydream wake --tasks TASK --model MODEL")
     return 0
+
+
+def _reviews(path: Path) -> list[Path]:
+    """Return the archived reviews below the root of an archive; none for anything else."""
+    return sorted(below.parent for below in path.glob("runs/*/trajectory.json"))
 
 
 def _groups(episodes: Iterable[Episode]) -> dict[tuple[str, str, str, str], Counter[str]]:
