@@ -28,7 +28,7 @@ from daydream.policies.python_file import PythonFileSpec
 from daydream.prompting import prompt
 from daydream.proposers.asked import Asking, Decision, Question, Revision, Shown, Terms
 from daydream.proposers.base import Proposer, Scored
-from daydream.replay import Record, ReplayWorld
+from daydream.replay import ReplayWorld
 from daydream.search import Revealed, solve
 from daydream.selection import Guard, Scorer, Selection, Settings, describe, report, select
 from daydream.store import events as log
@@ -204,7 +204,7 @@ def split(pool: Pool, holdout: int) -> tuple[Pool, Pool | None]:
         return pool, None
     trees = sorted(pool.trees, key=lambda tree: tree.round)
     parts = (tuple(trees[:-count]), tuple(trees[-count:]))
-    seen, held = (msgspec.structs.replace(pool, trees=part) for part in parts)
+    seen, held = (msgspec.structs.replace(pool, trees=part, known=pool.trees) for part in parts)
     return seen, held
 
 
@@ -373,8 +373,7 @@ class _Studio:
         return self._scorer.score([spec])[0]
 
     def watch(self, spec: PolicySpec, world: int) -> Sequence[Decision]:
-        tree = self._pool.trees[world]
-        watched = _Watched(ReplayWorld(Record(tree, self._pool.eligibility)))
+        watched = _Watched(ReplayWorld(self._scorer.records[world]))
         settings = self._settings
         try:
             with open_policy(spec, self._pool.scale, limit=settings.limit) as policy:

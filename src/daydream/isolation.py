@@ -25,12 +25,13 @@ from greenlet import getcurrent, greenlet
 from daydream.canonical import clean_text, seed_of
 from daydream.errors import EnvironmentMissing, PolicyError, PolicyFault, SandboxError
 from daydream.policies.base import PolicySpec
+from daydream.policies.optimal_policy import MOST
 from daydream.policies.python_file import PythonFileSpec, runs_apart
-from daydream.policy_child import File, Lock, Reply, Root, Seen, Turn
+from daydream.policy_child import File, Loaded, Lock, Reply, Root, Seen, Turn
 from daydream.replay import Record, ReplayWorld
 from daydream.sandbox.session import Session, SessionFailed, SessionLimits
 from daydream.search import Outcome, Policy, Rollout, solve
-from daydream.tree import Batch, Status, TreeView
+from daydream.tree import Batch, Grid, Status, TreeView
 
 UNSTEADY: Final = (
     "non-determinism: this decision differs between two passes that revealed the same; it depends "
@@ -86,7 +87,7 @@ def open_policy(
         def ask(turn: Turn) -> Reply:
             return child.ask([turn])[0]
 
-        yield Seat(0, ask)
+        yield Seat(0, ask, plans=child.plans)
 
 
 def check_policy(spec: PolicySpec, *, limit: int) -> None:
@@ -112,7 +113,9 @@ def replay_apart(
     order = list(range(len(records)))
     first = stage.play(order, GROUP, _seed(spec, "live"))
     random.Random(_seed(spec, "order")).shuffle(order)
-    stage.compare(first, order, SECOND_GROUP, _seed(spec, "second"))
+    for part in (order[::2], order[1::2]) if stage.plans else (order,):
+        if part:
+            stage.compare(first, part, SECOND_GROUP, _seed(spec, "second"))
     for position in order[:ALONE] if len(order) > 1 else ():
         stage.compare(first, [position], 1, _seed(spec, "live"))
     return [first[position].outcome for position in range(len(records))]
@@ -126,8 +129,11 @@ def _seed(spec: PythonFileSpec, purpose: str) -> int:
 class Seat:
     """A policy whose decisions are made elsewhere: says what is new and hands the answer on."""
 
-    def __init__(self, key: int, ask: Callable[[Turn], Reply]) -> None:
+    def __init__(self, key: int, ask: Callable[[Turn], Reply], *, plans: bool = False) -> None:
         self._key = key
+        self._plans = plans
+        self.grid: Grid | None = None
+        """What the policy planned, by its own word; known from the first batch on."""
         self._ask = ask
         self._told = 0
         self._batch: Batch = ()
@@ -140,7 +146,8 @@ class Seat:
         root = None
         if told == 0:
             told, first = 1, nodes[0]
-            root = Root(first.status, first.score, view.frontier.eligibility)
+            before = view.before() if self._plans else None
+            root = Root(first.status, first.score, view.frontier.eligibility, before)
         self._told = len(nodes)
         seen = [
             Seen(n.parent, n.branch, n.depth, n.status or FAILED, n.score, n.error_class)
@@ -155,6 +162,8 @@ class Seat:
             raise PolicyFault(_reason(error), batch=view.batches + 1) from None
         if reply.problem is not None:
             raise PolicyFault(_line(reply.problem), batch=view.batches + 1)
+        if root is not None:
+            self.grid = _checked(reply.grid)
         batch = self._batch = reply.batch
         self.trace.append(batch)
         return batch
@@ -181,7 +190,7 @@ class _Child:
         self._decode = msgspec.msgpack.Decoder(list[Reply]).decode
         try:
             self.layers = self._lock(Lock(os.getpid(), limits.memory_mb, limits.cpu_s))
-            self._load(File(spec.file, spec.source, dict(spec.config), limit))
+            self.plans = self._load(File(spec.file, spec.source, dict(spec.config), limit))
         except BaseException:
             self._session.close()
             raise
@@ -203,16 +212,18 @@ class _Child:
             )
         return layers
 
-    def _load(self, file: File) -> None:
+    def _load(self, file: File) -> bool:
+        """Return whether the file plans its grid."""
         try:
             answer = self._session.ask(self._encode(file))
-            problem = msgspec.msgpack.decode(answer, type=str | None)
+            loaded = msgspec.msgpack.decode(answer, type=Loaded)
         except SessionFailed as error:
             raise PolicyFault(_reason(error)) from None
         except msgspec.MsgspecError as error:
             raise PolicyFault(f"tampering: malformed message: {_line(str(error))}") from None
-        if problem is not None:
-            raise PolicyFault(_line(problem))
+        if loaded.problem is not None:
+            raise PolicyFault(_line(loaded.problem))
+        return loaded.plans
 
     def __enter__(self) -> "_Child":
         return self
@@ -237,10 +248,12 @@ class _Live:
 
     __slots__ = ("position", "running", "seat", "world")
 
-    def __init__(self, position: int, key: int, record: Record, hub: greenlet) -> None:
+    def __init__(
+        self, position: int, key: int, record: Record, hub: greenlet, *, plans: bool
+    ) -> None:
         self.position = position
         self.world = ReplayWorld(record)
-        self.seat = Seat(key, hub.switch)
+        self.seat = Seat(key, hub.switch, plans=plans)
         self.running: greenlet = greenlet(solve)
 
 
@@ -260,6 +273,8 @@ class _Stage:
         self._limit = limit
         self._max_batches = max_batches
         self._limits = limits
+        self.plans = False
+        """Whether the file plans its grid, once it was played."""
 
     def play(self, order: Sequence[int], group: int, hash_seed: int) -> dict[int, Played]:
         """Play the worlds ``order``, at most ``group`` at a time; raises :class:`PolicyFault`.
@@ -270,6 +285,10 @@ class _Stage:
             self._spec, self._limit, self._limits, worlds=len(order), hash_seed=hash_seed
         ) as child:
             table = _Table(self, child)
+            self.plans = child.plans
+            if child.plans:
+                # A manifest tells of its own world, so no process hears of a world afterwards.
+                order, group = sorted(order, key=lambda i: self._records[i].round), 1
             queue = iter(order)
             while True:
                 while table.fault is None and len(table.live) < group:
@@ -329,7 +348,7 @@ class _Table:
             key = self._keys.pop()
         else:
             key, self._used = self._used, self._used + 1
-        live = self.live[key] = _Live(position, key, record, self._hub)
+        live = self.live[key] = _Live(position, key, record, self._hub, plans=self._child.plans)
         found = self._stage.start(live)
         if isinstance(found, Turn):
             self.turns.append(found)
@@ -383,6 +402,18 @@ class _Table:
             reason = error.reason if isinstance(error, PolicyFault) else str(error)
             batch = live.world.view().batches + 1
             self.fault = PolicyFault(reason, world=live.position, batch=batch)
+
+
+def _checked(told: Grid | None) -> Grid | None:
+    """Return the plan that a child told of, without what no plan can hold."""
+    if told is None:
+        return None
+    width, depth = (
+        size if size is not None and 1 <= size <= MOST else None
+        for size in (told.width, told.depth)
+    )
+    beta = told.beta if told.beta is not None and 0 <= told.beta <= 1 else None
+    return Grid(width, depth, beta)
 
 
 def _first_difference(before: bytes, after: bytes) -> int:

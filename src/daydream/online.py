@@ -34,12 +34,14 @@ from daydream.tasks.base import Artifact, Evaluation, Task, failed
 from daydream.tree import (
     ROOT,
     Batch,
+    Before,
     Eligibility,
     GrowingView,
     Node,
     Status,
     TreeView,
     VisibleNode,
+    nothing_before,
 )
 
 REUSABLE = (Status.OK, Status.INVALID)
@@ -304,6 +306,8 @@ class OnlineWorld:
         ledger: Ledger,
         start: Start,
         settings: OnlineSettings = OnlineSettings(),  # noqa: B008 - frozen
+        *,
+        before: Callable[[], Before] = nothing_before,
     ) -> None:
         self._attempts = attempts
         self._ledger = ledger
@@ -313,6 +317,7 @@ class OnlineWorld:
             status=None if root is None else root.status,
             score=0.0 if root is None else root.score,
             eligibility=settings.eligibility,
+            before=before,
         )
         self._artifacts = [start.artifact]
         """What a child of each node starts from: its own files, else its parent's."""

@@ -18,11 +18,11 @@ import msgspec
 
 from daydream.canonical import JsonValue, clean_text
 from daydream.errors import PolicyError
-from daydream.policies.python_file import PythonFileSpec
+from daydream.policies.python_file import FilePolicy, PythonFileSpec
 from daydream.sandbox.frames import HEADER, PAGE
 from daydream.sandbox.strict import lock_in
-from daydream.search import Policy, check_batch
-from daydream.tree import Eligibility, GrowingView, Node, Status
+from daydream.search import check_batch
+from daydream.tree import Before, Eligibility, Grid, GrowingView, Node, Status
 
 ALLOWED: Final = (
     "abc", "array", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy",
@@ -45,12 +45,19 @@ class Lock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class File(msgspec.Struct, frozen=True, array_like=True):
-    """The second: what runs. The answer says why it cannot be a policy, or nothing."""
+    """The second: what runs."""
 
     file: str
     source: str
     config: dict[str, object]
     limit: int
+
+
+class Loaded(msgspec.Struct, frozen=True, array_like=True):
+    """The answer to it: why the file cannot be a policy, or whether it plans its grid."""
+
+    problem: str | None
+    plans: bool
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -70,6 +77,8 @@ class Root(msgspec.Struct, frozen=True, array_like=True, gc=False):
     status: Status | None
     score: float
     eligibility: Eligibility
+    before: Before | None = None
+    """Set for a file that plans its grid."""
 
 
 class Turn(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
@@ -89,14 +98,22 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc
     batch: list[int]
     problem: str | None = None
     """What the policy did instead of answering."""
+    grid: Grid | None = None
+    """What it planned; told with its first batch."""
 
 
 class _World:
     __slots__ = ("policy", "view")
 
     def __init__(self, root: Root) -> None:
-        self.view = GrowingView(status=root.status, score=root.score, eligibility=root.eligibility)
-        self.policy: Policy | None = None
+        before = Before() if root.before is None else root.before
+        self.view = GrowingView(
+            status=root.status,
+            score=root.score,
+            eligibility=root.eligibility,
+            before=lambda: before,
+        )
+        self.policy: FilePolicy | None = None
 
     def learn(self, turn: Turn) -> None:
         view, seen = self.view, turn.seen
@@ -129,13 +146,14 @@ def main(reader: int, writer: int, page: int) -> None:
         file.file, file.source, cast("dict[str, JsonValue]", file.config), trusted=True
     )
     problem: str | None = None
+    plans = False
     try:
-        spec.build(1.0)
+        plans = spec.build(1.0).plans
     except PolicyError as error:
         problem = str(error)
     except BaseException as error:  # noqa: BLE001 - code that is not ours may raise anything
         problem = _raised(spec, error)
-    _send(writer, msgspec.msgpack.encode(problem))
+    _send(writer, msgspec.msgpack.encode(Loaded(problem, plans)))
     _serve((reader, writer), spec, file.limit, shared)
 
 
@@ -166,7 +184,7 @@ def _serve(pipes: tuple[int, int], spec: PythonFileSpec, limit: int, shared: mma
                 wish = batch if type(batch) is list else list(batch)
                 if len(wish) > limit or not set(map(type, wish)) <= WHOLE or _huge(wish):
                     check_batch(world.view, wish, limit)
-                reply = Reply(key, wish)
+                reply = Reply(key, wish, None, None if turn.root is None else policy.grid)
             except PolicyError as error:
                 reply = Reply(key, [], clean_text(str(error), 1_000))
             except BaseException as error:  # noqa: BLE001 - code that is not ours may raise anything

@@ -23,12 +23,14 @@ from daydream.search import (
 from daydream.tree import (
     ROOT,
     Batch,
+    Before,
     Eligibility,
     GrowingView,
     Node,
     Pool,
     Tree,
     TreeView,
+    nothing_before,
 )
 
 NONE: Final = 0
@@ -41,10 +43,18 @@ class Record:
     Built once a tree and shared by any number of replays; never changed.
     """
 
-    __slots__ = ("child", "eligibility", "nodes", "reachable", "sibling")
+    __slots__ = ("before", "child", "eligibility", "nodes", "reachable", "round", "sibling")
 
-    def __init__(self, tree: Tree, eligibility: Eligibility | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        eligibility: Eligibility | None = None,
+        before: Callable[[], Before] = nothing_before,
+    ) -> None:
         nodes = tree.nodes
+        self.round = tree.round
+        self.before = before
+        """What stood when the tree's round began."""
         self.nodes = nodes
         """The tree's own nodes."""
         self.eligibility: Eligibility = tree.eligibility if eligibility is None else eligibility
@@ -81,7 +91,10 @@ class ReplayWorld:
         """For each revealed node the recorded child that its next pick reveals."""
         root = record.nodes[ROOT]
         self._view = GrowingView(
-            status=root.status, score=root.score, eligibility=record.eligibility
+            status=root.status,
+            score=root.score,
+            eligibility=record.eligibility,
+            before=record.before,
         )
 
     def view(self) -> TreeView:

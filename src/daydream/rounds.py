@@ -34,6 +34,7 @@ from daydream.isolation import open_policy
 from daydream.llm.budget import Purse, parse_budget
 from daydream.llm.cache import ReplyCache
 from daydream.llm.client import Around, Client
+from daydream.manifests import Archive
 from daydream.online import Attempt, Attempts, OnlineSettings, OnlineWorld, Start
 from daydream.policies.base import PolicySpec
 from daydream.policies.python_file import PythonFileSpec
@@ -45,7 +46,7 @@ from daydream.store import events as log
 from daydream.store.run_folder import REPLIES
 from daydream.summaries import RunResult, result_of_state, summary_json
 from daydream.tasks.base import Artifact, TaskInfo
-from daydream.tree import Status, Tree, make_pool
+from daydream.tree import Grid, Status, Tree, make_pool
 
 
 class RoundBegan(msgspec.Struct, frozen=True):
@@ -303,11 +304,15 @@ class _Run:
                 max_depth=settings.max_depth,
                 fresh=settings.fresh,
             ),
+            before=Archive(self._trees).before(
+                number, Grid(max_branches=settings.max_branches, max_depth=settings.max_depth)
+            ),
         )
         limit = settings.max_parallelism
         with open_policy(spec, self._scale or 1.0, limit=limit) as policy:
             rollout = solve(policy, world, limit=limit, max_batches=settings.max_batches)
-        self._finish(number, spec, world, rollout)
+        planned: Grid | None = getattr(policy, "grid", None)
+        self._finish(number, spec, world, rollout, planned)
 
     def _last_round(self) -> int:
         return self._first_round() + self._settings.rounds - 1
@@ -354,7 +359,14 @@ class _Run:
             files = self._book.artifact(best.artifact).files
             self._book.folder.write_best(files, self._root.files)
 
-    def _finish(self, number: int, spec: PolicySpec, world: OnlineWorld, rollout: Rollout) -> None:
+    def _finish(
+        self,
+        number: int,
+        spec: PolicySpec,
+        world: OnlineWorld,
+        rollout: Rollout,
+        planned: Grid | None,
+    ) -> None:
         book = self._book
         scale = self._scale
         if scale is None:
@@ -369,6 +381,7 @@ class _Run:
             scale=scale,
             seed=self._settings.seed,
             nodes=world.nodes,
+            grid=_grid(planned, self._settings),
         )
         digest = book.folder.write_tree(tree)
         self._trees.append(tree)
@@ -417,6 +430,16 @@ def client_of(book: Book, settings: RunSettings, around: Surroundings) -> Client
         cache=ReplyCache(around.replies or book.folder.path / REPLIES),
         use=settings.cache,
     )
+
+
+def _grid(planned: Grid | None, settings: RunSettings) -> Grid | None:
+    """Return the plan under the caps of the run, None where there is neither."""
+    found = msgspec.structs.replace(
+        Grid() if planned is None else planned,
+        max_branches=settings.max_branches,
+        max_depth=settings.max_depth,
+    )
+    return None if found == Grid() else found
 
 
 def _trusted(spec: PolicySpec) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 
 from daydream.canonical import JsonValue
 from daydream.errors import PolicyError, PolicyFault, SelectionError
+from daydream.manifests import Archive
 from daydream.objective import BETAS, MARGIN, Objective, mean, sweep
 from daydream.policies.base import PolicySpec
 from daydream.policies.python_file import PythonFileSpec, runs_apart
@@ -83,6 +84,17 @@ class Selection(msgspec.Struct, frozen=True):
         return self.chosen is not self.incumbent
 
 
+def records_of(pool: Pool) -> list[Record]:
+    """Return the worlds of ``pool`` in order; each shows the rollouts of earlier rounds in short.
+
+    A part of a run shows what the whole run had seen by then.
+    """
+    archive = Archive(pool.known or pool.trees)
+    return [
+        Record(tree, pool.eligibility, archive.before(tree.round, tree.grid)) for tree in pool.trees
+    ]
+
+
 class Scorer:
     """Scores specs over one pool; indexes each tree once."""
 
@@ -98,7 +110,7 @@ class Scorer:
         self.settings = settings
         self._factory = factory
         self._apart = apart
-        self._records = [Record(tree, pool.eligibility) for tree in pool.trees]
+        self.records = records_of(pool)
         self._gauges = [
             Gauge(pool, tree, settings.objective, limit=settings.limit) for tree in pool.trees
         ]
@@ -157,7 +169,7 @@ class Scorer:
     def step_by_step(self, spec: PolicySpec) -> Scored:
         """Return the score of ``spec`` by replaying it batch by batch in every world."""
         rows: list[WorldScore] = []
-        for tree, record, gauge in zip(self.pool.trees, self._records, self._gauges, strict=True):
+        for tree, record, gauge in zip(self.pool.trees, self.records, self._gauges, strict=True):
             world = ReplayWorld(record)
             try:
                 rollout = solve(
@@ -177,7 +189,7 @@ class Scorer:
         settings = self.settings
         try:
             outcomes = apart(
-                spec, self._records, limit=settings.limit, max_batches=settings.max_batches
+                spec, self.records, limit=settings.limit, max_batches=settings.max_batches
             )
         except PolicyFault as fault:
             world = self.pool.trees[fault.world].round

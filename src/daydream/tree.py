@@ -8,7 +8,7 @@ Nothing here calls an agent, an evaluator, a clock or a disk.
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Literal, TypeAlias, overload
 
@@ -63,6 +63,21 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Content hash of the artifact."""
 
 
+class Grid(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a rollout was meant to be, where neither the policy's name nor its nodes tell."""
+
+    width: int | None = None
+    """Branches that ``plan_grid`` asked for."""
+    depth: int | None = None
+    """Attempts in each that ``plan_grid`` asked for."""
+    beta: float | None = None
+    """The knob of an ``OptimalPolicy``."""
+    max_branches: int | None = None
+    """Most branches that the run allowed."""
+    max_depth: int | None = None
+    """Deepest attempt that the run allowed."""
+
+
 class Tree(msgspec.Struct, frozen=True, omit_defaults=True):
     """One finished rollout, as kept in ``history/NNN.json``. Holds no time, usage or reuse."""
 
@@ -79,6 +94,7 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: tuple[Node, ...]
     """The root first, then attempts in creation order."""
     eligibility: Eligibility = "chain"
+    grid: Grid | None = None
     schema_version: int = msgspec.field(default=SCHEMA_VERSION)
 
     @property
@@ -163,6 +179,8 @@ class Pool(msgspec.Struct, frozen=True):
     scale: float = 1.0
     floor: float | None = None
     """Quality of a world in which nothing succeeded, where the task declares one."""
+    known: tuple[Tree, ...] = ()
+    """All finished trees of the run where this pool is a part of them; else empty."""
 
     @property
     def eligibility(self) -> Eligibility:
@@ -209,6 +227,50 @@ def make_pool(
         scale=trees[0].scale if scale is None else scale,
         floor=floor,
     )
+
+
+class Manifest(msgspec.Struct, frozen=True, array_like=True):
+    """One finished rollout in short, as ``plan_grid`` sees it."""
+
+    round: int
+    max_parallelism: int
+    beta: float | None
+    """None for a policy without the knob."""
+    planned_width: int | None
+    """Branches that the policy planned; None where it told no number."""
+    planned_depth: int | None
+    """Attempts in each."""
+    effective_width: int | None
+    """What the caps of the run left of the plan; None where nothing bounded it."""
+    effective_depth: int | None
+    opened_width: int
+    """Branches that were opened."""
+    opened_depth: int
+    """Depth of the deepest attempt."""
+    probes: int
+    """Attempts."""
+    batches: int
+    """Batches that made an attempt."""
+    baseline: float | None
+    """Score of the root."""
+    best: float | None
+    """Greatest ``ok`` score among attempts."""
+    scores: tuple[float | None, ...]
+    """Greatest ``ok`` score of each branch, in order of opening; None where all failed."""
+
+
+class Before(msgspec.Struct, frozen=True, array_like=True):
+    """What stood when a rollout began: the same online and in replay."""
+
+    manifests: tuple[Manifest, ...] = ()
+    """Finished rollouts of earlier rounds, oldest first."""
+    max_branches: int | None = None
+    max_depth: int | None = None
+
+
+def nothing_before() -> Before:
+    """Return that nothing came before."""
+    return Before()
 
 
 class VisibleNode(msgspec.Struct, frozen=True, gc=False):
@@ -303,11 +365,20 @@ class TreeView:
     look at new nodes only. Online and replay give the same class, ids and numbering.
     """
 
-    __slots__ = ("_leaves", "batches", "best", "branches", "frontier", "nodes")
+    __slots__ = ("_leaves", "batches", "before", "best", "branches", "frontier", "nodes")
 
     root = ROOT
 
-    def __init__(self, *, status: Status | None, score: float, eligibility: Eligibility) -> None:
+    def __init__(
+        self,
+        *,
+        status: Status | None,
+        score: float,
+        eligibility: Eligibility,
+        before: Callable[[], Before] = nothing_before,
+    ) -> None:
+        self.before = before
+        """What stood when the rollout began, found when it is asked for."""
         self.nodes: list[VisibleNode] = [
             VisibleNode(ROOT, -1, -1, 0, status, score, None, exhausted=False)
         ]

@@ -1,5 +1,6 @@
 """Policy files from the command line, without --trust: isolated and judged."""
 
+import json
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -79,3 +80,33 @@ def test_the_example_in_the_style_of_the_paper_runs_live_and_in_replay() -> None
     daydream(*run, "parallel_refine-w6-d13", "--out", "wide")
     again = daydream("replay", "wide", "--policy", example, "--json").json["worlds"][0]
     assert (again["attempts"], again["quality"]) == (scored["attempts"], scored["quality"])
+
+
+PLANS = """
+class OptimalPolicy:
+    config = {"beta": 0.75}
+
+    def plan_grid(self, context):
+        return GridPlan(context.max_branches + len(context.manifests), 1 + len(context.manifests))
+
+    def solve(self, question, budget=None):
+        while question.legal_actions():
+            question.probe_batch(question.legal_actions())
+"""
+
+
+def test_a_planned_grid_follows_the_rounds_and_replays_as_it_ran() -> None:
+    Path("plans.py").write_text(PLANS)
+    run = ("run", "branch-world", "--policy", "plans.py", "--rounds", "3", "--dreamer", "none")
+    calls = daydream(*run, "--out", "r", "--max-branches", "2", "--json").json["rounds"]
+    assert [one["calls"] for one in calls] == [2, 4, 6]
+    grids = [json.loads(text)["grid"] for _, text in history(Path("r"))]
+    assert grids == [
+        {"width": 2 + n, "depth": 1 + n, "beta": 0.75, "max_branches": 2} for n in range(3)
+    ]
+    for trust in ((), ("--trust",)):
+        told = daydream("replay", "r", "--policy", "plans.py", "--json", *trust).json
+        assert [world["attempts"] for world in told["worlds"]] == [2, 4, 6]
+        assert [world["off_record"] for world in told["worlds"]] == [0, 1, 2]
+    daydream(*run, "--out", "trusted", "--max-branches", "2", "--trust")
+    assert history(Path("trusted")) == history(Path("r"))

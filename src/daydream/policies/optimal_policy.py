@@ -20,9 +20,11 @@ from greenlet import getcurrent, greenlet
 
 from daydream.canonical import JsonValue
 from daydream.errors import PolicyError
-from daydream.tree import OK, ROOT, Batch, Status, TreeView, VisibleNode
+from daydream.tree import OK, ROOT, Batch, Grid, Manifest, Status, TreeView, VisibleNode
 
 BETA: Final = "beta"
+MOST: Final = 1_000_000
+"""Greatest size of a plan that is written down; nothing makes more."""
 PATIENCE: Final = 2
 """Attempts without an ``ok`` one after which a branch has failed hard."""
 
@@ -63,10 +65,16 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class GridContext(msgspec.Struct, frozen=True):
-    """What ``plan_grid`` may know."""
+    """What ``plan_grid`` may know: the caps, and what earlier rollouts came to."""
 
     max_parallelism: int
     baseline_score: float | None
+    max_branches: int | None = None
+    """Most branches that the run allows, or None."""
+    max_depth: int | None = None
+    """Most attempts in a branch that the run allows, or None."""
+    manifests: tuple[Manifest, ...] = ()
+    """Finished rollouts of earlier rounds, oldest first; the latest 64 at most."""
 
 
 class GridPlan(msgspec.Struct, frozen=True):
@@ -85,6 +93,10 @@ class OptimalPolicy(Protocol):
     def solve(self, question: "Question", budget: int | None = None) -> object:
         """Probe until nothing more is worth it."""
         ...
+
+
+class _Planner(Protocol):
+    def plan_grid(self, context: GridContext) -> object: ...
 
 
 class Question:
@@ -263,22 +275,49 @@ class Solving:
     def __init__(self, policy: OptimalPolicy) -> None:
         self._policy = policy
         self._running: greenlet | None = None
+        self.plans = callable(getattr(policy, "plan_grid", None))
+        """Whether it asks what came before."""
+        self.grid = Grid()
+        """What it planned, known from the first batch on."""
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
         """Return the next batch that ``solve`` probes; empty once it has returned."""
         running = self._running
         if running is None:
+            plan = self._planned(view, limit)
             # Nothing in the greenlet's frames leads back to it, or it would never be collected.
             running = self._running = greenlet(_solve)
-            return cast("Batch", running.switch(self._policy, view, limit)) or []
+            return cast("Batch", running.switch(self._policy, Question(view, limit, plan))) or []
         running.parent = getcurrent()
         return cast("Batch", running.switch()) or []
 
+    def _planned(self, view: TreeView, limit: int) -> GridPlan | None:
+        policy = self._policy
+        config: object = getattr(policy, "config", None)
+        beta: object = config.get(BETA) if isinstance(config, dict) else None
+        told = type(beta) in (int, float) and 0 <= cast("float", beta) <= 1
+        known = float(cast("float", beta)) if told else None
+        plan = None
+        if self.plans:
+            before = view.before()
+            context = GridContext(
+                max_parallelism=limit,
+                baseline_score=view.baseline,
+                max_branches=before.max_branches,
+                max_depth=before.max_depth,
+                manifests=before.manifests,
+            )
+            plan = _plan(cast("_Planner", policy).plan_grid(context))
+        self.grid = (
+            Grid(beta=known)
+            if plan is None
+            else Grid(min(plan.branch_count, MOST), min(plan.refine_count, MOST), known)
+        )
+        return plan
 
-def _solve(policy: OptimalPolicy, view: TreeView, limit: int) -> None:
-    plan_grid = getattr(policy, "plan_grid", None)
-    plan = None if plan_grid is None else _plan(plan_grid(GridContext(limit, view.baseline)))
-    policy.solve(Question(view, limit, plan))
+
+def _solve(policy: OptimalPolicy, question: Question) -> None:
+    policy.solve(question)
 
 
 def _plan(value: object) -> GridPlan | None:

@@ -20,8 +20,7 @@ from daydream.canonical import JsonValue, clean_text, content_hash
 from daydream.errors import PolicyError, UsageError
 from daydream.policies.base import PolicySpec
 from daydream.policies.optimal_policy import GridPlan, Observation, OptimalPolicy, Solving
-from daydream.search import Policy
-from daydream.tree import Batch, TreeView
+from daydream.tree import Batch, Grid, TreeView
 
 MAX_SOURCE_BYTES = 200_000
 MODULE: Final = "daydream_policy"
@@ -53,7 +52,7 @@ class PythonFileSpec(msgspec.Struct, frozen=True):
             "config": self.config,
         }
 
-    def build(self, scale: float) -> Policy:
+    def build(self, scale: float) -> "FilePolicy":
         """Return a fresh policy.
 
         Raises :class:`PolicyError` when the file is not trusted, does not run, or has no policy.
@@ -63,7 +62,7 @@ class PythonFileSpec(msgspec.Struct, frozen=True):
                 f"policy file {self.file} is not trusted (expected --trust to run it in this "
                 "process); let daydream.isolation run it in a process of its own"
             )
-        return _FilePolicy(self)
+        return FilePolicy(self)
 
 
 def runs_apart(spec: PolicySpec) -> TypeGuard[PythonFileSpec]:
@@ -89,20 +88,24 @@ def read_policy_file(
     return PythonFileSpec(path.name, source, dict(config or {}), trust)
 
 
-class _FilePolicy:
+class FilePolicy:
+    """The policy of a file, for one rollout. Its errors are :class:`PolicyError`."""
+
     def __init__(self, spec: PythonFileSpec) -> None:
         self._file = spec.file
         module = types.ModuleType(MODULE)
         vars(module).update(GridPlan=GridPlan, Observation=Observation)
         self._guard(lambda: _execute(spec, module))
         function = getattr(module, "select_batch", None)
+        self._solving: Solving | None = None
         for name in ("Policy", "OptimalPolicy"):
             factory = getattr(module, name, None)
             if factory is not None:
                 built = self._guard(partial(_built, factory, spec))
                 function = getattr(built, "select_batch", None)
                 if function is None and callable(getattr(built, "solve", None)):
-                    function = Solving(cast("OptimalPolicy", built)).select_batch
+                    self._solving = Solving(cast("OptimalPolicy", built))
+                    function = self._solving.select_batch
                 break
         if not callable(function):
             raise PolicyError(
@@ -111,6 +114,16 @@ class _FilePolicy:
                 "OptimalPolicy` with solve(self, question, budget=None))"
             )
         self._function = function
+
+    @property
+    def plans(self) -> bool:
+        """Whether the file asks what came before."""
+        return self._solving is not None and self._solving.plans
+
+    @property
+    def grid(self) -> Grid | None:
+        """What the file planned, once it has made its first batch; None where it plans nothing."""
+        return None if self._solving is None or self._solving.grid == Grid() else self._solving.grid
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
         """Return what the file returned, as a list."""

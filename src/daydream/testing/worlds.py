@@ -14,6 +14,7 @@ from daydream.tree import (
     OK,
     ROOT,
     Batch,
+    Before,
     Eligibility,
     GrowingView,
     Node,
@@ -21,6 +22,7 @@ from daydream.tree import (
     Tree,
     TreeView,
     check_tree,
+    nothing_before,
 )
 
 
@@ -51,13 +53,18 @@ class TableWorld:
     """Attempts whose verdict is a function of branch and depth, recorded as they are made."""
 
     def __init__(
-        self, verdict: Callable[[int, int], Shown], setting: Setting | None = None
+        self,
+        verdict: Callable[[int, int], Shown],
+        setting: Setting | None = None,
+        before: Callable[[], Before] = nothing_before,
     ) -> None:
         self._verdict = verdict
         self._setting = Setting() if setting is None else setting
         baseline = self._setting.baseline
         status, score = (None, 0.0) if baseline is None else (OK, baseline)
-        self._view = GrowingView(status=status, score=score, eligibility=self._setting.eligibility)
+        self._view = GrowingView(
+            status=status, score=score, eligibility=self._setting.eligibility, before=before
+        )
         self._nodes = [
             Node(ROOT, None, branch=-1, depth=0, batch=0, slot=0, status=status, score=score)
         ]
