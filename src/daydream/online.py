@@ -306,7 +306,6 @@ class OnlineWorld:
         ledger: Ledger,
         start: Start,
         settings: OnlineSettings = OnlineSettings(),  # noqa: B008 - frozen
-        *,
         before: Callable[[], Before] = nothing_before,
     ) -> None:
         self._attempts = attempts
