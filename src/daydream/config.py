@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -25,6 +25,16 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 SandboxLevel = Literal["auto", "bubblewrap", "process"]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=604_800)]
+SYMBOLS: Final[Mapping[str, str]] = {
+    "w": "max_parallelism",
+    "k1": "max_batches",
+    "k2": "replay_batches",
+    "m": "revisions",
+    "beta1": "cost_weight",
+    "beta2": "parallel_weight",
+}
+"""The paper's symbols, which stand for settings of ours in files and variables."""
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +78,24 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_parallelism: Positive = 8
     """Attempts that one batch may hold; part of every score."""
     max_batches: Positive = 1_000
+    replay_batches: Positive | None = None
+    """Batches of one replay; None takes ``max_batches``."""
+    policy_timeout: Seconds = 5.0
+    """CPU seconds that a policy file may take for one decision."""
+    policy_config: dict[str, object] = {}
+    """What a policy file gets as its ``config``."""
+    prompts: str = ""
+    """Folder with texts of yours for those that models are told; empty takes ours alone."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    """Temperature of the model that makes attempts; None sends none."""
+    developer_temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    """Temperature of the model that proposes policies; None sends none."""
+    max_tokens: Positive | None = None
+    """Longest answer of the model that makes attempts; None sends no limit."""
+    attempt_timeout: Seconds | None = None
+    """Seconds that a model, a program or a command has for one attempt."""
+    request_timeout: Seconds | None = None
+    """Seconds that one request to a model may take."""
     max_branches: Positive | None = None
     max_depth: Positive | None = None
     explore_margin: Natural = 0
@@ -100,6 +128,10 @@ OPERATIONAL = BUDGETS | {"workers", "rounds", "max_failures", "preflight", "cach
 """Settings that a resume may change: they are no part of what a finished attempt means."""
 
 
+PATHS: Final = frozenset({"policy", "prompts"})
+"""Settings that may be paths."""
+
+
 class Layer(msgspec.Struct, frozen=True):
     """Settings from one place."""
 
@@ -118,8 +150,15 @@ def resolve(layers: Sequence[Layer]) -> RunSettings:
     merged: dict[str, object] = {}
     fields = {field.name: field.type for field in msgspec.structs.fields(RunSettings)}
     for layer in layers:
+        seen: dict[str, str] = {}
         for key, value in layer.values.items():
-            name = key.replace("-", "_")
+            name = SYMBOLS.get(key.lower(), key.replace("-", "_"))
+            if name in seen:
+                raise ConfigError(
+                    f"{layer.origin}: {seen[name]} and {key} are the same setting (expected one of "
+                    "them)"
+                )
+            seen[name] = key
             if name not in fields:
                 raise ConfigError(
                     f"{layer.origin}: unknown setting {key!r}{suggest(name, sorted(fields))}"
@@ -133,9 +172,15 @@ def _typed(layer: Layer, key: str, value: object, wanted: object) -> object:
         converted: object = msgspec.convert(value, wanted, strict=not layer.textual)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{layer.origin}: {key} is {value!r}: {error}; correct the value"
+            f"{layer.origin}: {key} is {value!r} ({_expected(error)}); correct the value"
         ) from None
     return converted
+
+
+def _expected(error: msgspec.ValidationError) -> str:
+    """Return what was expected, in the words of this project's messages."""
+    text = str(error)
+    return text[0].lower() + text[1:] if text.startswith("Expected") else text
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
@@ -157,12 +202,45 @@ def read_toml(path: Path) -> Mapping[str, object]:
 
 
 def file_layer(path: Path) -> Layer:
-    """Return the ``[run]`` table of ``path``, or its top level where there is no table at all."""
+    """Return the ``[run]`` table of ``path``, or its top level where there is no table at all.
+
+    Paths in it count from the folder of the file, wherever the command is started.
+    """
     data = read_toml(path)
     table = data.get("run", {} if any(isinstance(v, Mapping) for v in data.values()) else data)
     if not isinstance(table, Mapping):
         raise ConfigError(f"{path}: [run] is {table!r} (expected a table)")
-    return Layer(str(path), table)
+    values = dict(table)
+    for key in PATHS & set(values):
+        text = values[key]
+        if isinstance(text, str) and text and (key != "policy" or text.endswith(".py")):
+            values[key] = str(path.parent / Path(text).expanduser())
+    return Layer(str(path), values)
+
+
+def recipe_of(path: Path, task: str) -> dict[str, str]:
+    """Return the parameters that ``[tasks.NAME]`` of a settings file gives to the task ``task``.
+
+    Raises :class:`ConfigError` for a table or a value that is none.
+    """
+    tables = read_toml(path).get("tasks", {})
+    if not isinstance(tables, Mapping):
+        raise ConfigError(f"{path}: [tasks] is {tables!r} (expected tables such as [tasks.{task}])")
+    table = tables.get(task, {})
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{path}: [tasks.{task}] is {table!r} (expected a table)")
+    found = {}
+    for key, value in table.items():
+        if isinstance(value, bool):
+            found[key] = str(value).lower()
+        elif isinstance(value, str | int | float):
+            found[key] = str(value)
+        else:
+            raise ConfigError(
+                f"{path}: [tasks.{task}] {key} is {value!r} (expected a number, a text or a truth "
+                "value)"
+            )
+    return found
 
 
 def environment_layer(environ: Mapping[str, str] | None = None) -> Layer:

@@ -8,6 +8,7 @@ dream has shown before; they take no part in the choice and judge it afterwards.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, cast
 
 import msgspec
@@ -19,7 +20,7 @@ from daydream.canonical import JsonObject, JsonValue, content_hash, hash_of
 from daydream.config import RunSettings, mocking
 from daydream.errors import ModelError, PolicyError, RegistryError, Stopped, UsageError
 from daydream.intervals import Interval, interval
-from daydream.isolation import open_policy, replay_apart
+from daydream.isolation import PolicyLimits, open_policy, replay_apart
 from daydream.llm.base import Message, Request
 from daydream.llm.client import Client
 from daydream.objective import Objective
@@ -30,7 +31,7 @@ from daydream.proposers.asked import Asking, Decision, Question, Revision, Shown
 from daydream.proposers.base import Proposer, Scored
 from daydream.replay import ReplayWorld
 from daydream.search import Revealed, solve
-from daydream.selection import Guard, Scorer, Selection, Settings, describe, report, select
+from daydream.selection import Apart, Guard, Scorer, Selection, Settings, describe, report, select
 from daydream.store import events as log
 from daydream.store.run_folder import tree_bytes
 from daydream.tree import Batch, Pool, TreeView
@@ -50,6 +51,18 @@ class Dreaming(msgspec.Struct, frozen=True):
     explore_margin: int = 0
     holdout: int = 0
     holdout_margin: float | None = None
+    policy_timeout: float = 5.0
+    """CPU seconds that a policy file may take for one decision."""
+
+    @property
+    def limits(self) -> PolicyLimits:
+        """What a policy file may use in replay."""
+        return PolicyLimits(decision_s=self.policy_timeout)
+
+    @property
+    def apart(self) -> Apart:
+        """How policy files are replayed."""
+        return partial(replay_apart, limits=self.limits)
 
 
 class HeldOut(msgspec.Struct, frozen=True):
@@ -103,11 +116,12 @@ def dreaming_of(settings: RunSettings) -> Dreaming:
             sweep=settings.objective == "sweep",
             guard=settings.guard or default_guard(settings.dreamer),
             limit=settings.max_parallelism,
-            max_batches=settings.max_batches,
+            max_batches=settings.replay_batches or settings.max_batches,
         ),
         explore_margin=0 if settings.dreamer == "none" else settings.explore_margin,
         holdout=settings.holdout,
         holdout_margin=settings.holdout_margin,
+        policy_timeout=settings.policy_timeout,
     )
 
 
@@ -119,7 +133,12 @@ def default_guard(dreamer: str) -> Guard:
 def developer_of(settings: RunSettings) -> str:
     """Return the model that proposes policies: the one that was set, else the agent's."""
     agent = settings.agent.removeprefix("chat:") if settings.agent.startswith("chat:") else ""
-    return settings.developer or agent or ("mock:" if mocking() else "")
+    model = settings.developer or agent or ("mock:" if mocking() else "")
+    wanted = settings.developer_temperature
+    head = model.partition(":")[0]
+    if not model or wanted is None or "temperature=" in head:
+        return model
+    return f"temperature={wanted:g}{',' if '=' in head else ':'}{model}"
 
 
 def check_dreaming(dreaming: Dreaming) -> ChatAgent | None:
@@ -180,7 +199,7 @@ def dream(
         seen,
         settings=dreaming.settings,
         earlier=earlier,
-        apart=replay_apart,
+        apart=dreaming.apart,
     )
     held_out = None if held is None else _judged_apart(selection, held, dreaming)
     if held_out is not None and held_out.refused:
@@ -209,7 +228,7 @@ def split(pool: Pool, holdout: int) -> tuple[Pool, Pool | None]:
 
 
 def _judged_apart(selection: Selection, held: Pool, dreaming: Dreaming) -> HeldOut:
-    scorer = Scorer(held, dreaming.settings, apart=replay_apart)
+    scorer = Scorer(held, dreaming.settings, apart=dreaming.apart)
     incumbent, chosen = scorer.score([selection.incumbent.spec, selection.chosen.spec])
     out = chosen.disqualified
     gain = None
@@ -273,7 +292,8 @@ class _Studio:
         self._asking = asking
         self._agent = chat(dreaming.developer)
         self._settings = dreaming.settings
-        self._scorer = Scorer(pool, dreaming.settings, apart=replay_apart)
+        self._scorer = Scorer(pool, dreaming.settings, apart=dreaming.apart)
+        self._limits = dreaming.limits
         self._notes: dict[int, dict[str, JsonValue]] = {}
         self.usage = log.Usage()
         self.terms = Terms(
@@ -376,7 +396,8 @@ class _Studio:
         watched = _Watched(ReplayWorld(self._scorer.records[world]))
         settings = self._settings
         try:
-            with open_policy(spec, self._pool.scale, limit=settings.limit) as policy:
+            scale, limit = self._pool.scale, settings.limit
+            with open_policy(spec, scale, limit=limit, limits=self._limits) as policy:
                 solve(policy, watched, limit=settings.limit, max_batches=settings.max_batches)
         except PolicyError:
             # What it did until then is what the next version is to learn from.

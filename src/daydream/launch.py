@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
 from daydream.agents.base import DiscoveryAgent, MeteredAgent
-from daydream.agents.load import load_agent
+from daydream.agents.load import load_agent, with_defaults
 from daydream.bookkeeping import Book
 from daydream.canonical import JsonObject, JsonValue, dumps
 from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
@@ -19,6 +20,7 @@ from daydream.isolation import check_policy
 from daydream.llm.budget import parse_budget
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
+from daydream.prompting import use_prompts
 from daydream.rounds import Plan, Surroundings, play, versions, workers_of
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
@@ -70,18 +72,22 @@ def prepare(request: Request) -> Prepared:
     """Build the task, the agent and the policy of ``request``; raises for what does not exist."""
     task = _ready(load_task(request.source, request.settings.sandbox))
     info = task.info
+    asked = request.settings
     settings = msgspec.structs.replace(
-        request.settings,
-        policy=request.settings.policy or info.policy,
-        agent=request.settings.agent or info.agent,
+        asked,
+        policy=asked.policy or info.policy,
+        agent=with_defaults(asked.agent or info.agent, asked),
+        prompts=str(Path(asked.prompts).resolve()) if asked.prompts else "",
     )
+    use_prompts(settings.prompts)
     if not settings.agent:
         raise UsageError(
             f"task {info.name} has no default agent (expected -m MODEL or --agent); -m mock: needs "
             'no key, and --agent command:"CMD" takes a program of yours'
         )
     check_dreaming(dreaming_of(settings))
-    spec = parse_spec(settings.policy, trust=request.trust)
+    config = cast("JsonObject", settings.policy_config)
+    spec = parse_spec(settings.policy, trust=request.trust, config=config)
     check_policy(spec, limit=settings.max_parallelism)
     source = str(Path(request.source).resolve()) if is_path(request.source) else info.name
     agent = load_agent(settings.agent, info)
@@ -240,6 +246,7 @@ def _rebuild(
     # A budget is what one command may spend, so it ends with the command that named it.
     kept = {key: value for key, value in stored.items() if key not in BUDGETS}
     settings = resolve([Layer(str(path), kept), Layer("resume", changes)])
+    use_prompts(settings.prompts)
     task = _ready(load_task(_at_hand(folder, source, config.get("problem")), settings.sandbox))
     agent = load_agent(settings.agent, task.info)
     check_budget(settings, agent)

@@ -30,7 +30,7 @@ from daydream.canonical import JsonObject
 from daydream.config import RunSettings, cores
 from daydream.dreams import Asked, deploy, dream, dreaming_of, policy_file
 from daydream.errors import DaydreamError, Stopped
-from daydream.isolation import open_policy
+from daydream.isolation import PolicyLimits, open_policy
 from daydream.llm.budget import Purse, parse_budget
 from daydream.llm.cache import ReplyCache
 from daydream.llm.client import Around, Client
@@ -309,7 +309,9 @@ class _Run:
             ),
         )
         limit = settings.max_parallelism
-        with open_policy(spec, self._scale or 1.0, limit=limit) as policy:
+        limits = PolicyLimits(decision_s=settings.policy_timeout)
+        scale = self._scale or 1.0
+        with open_policy(spec, scale, limit=limit, limits=limits) as policy:
             rollout = solve(policy, world, limit=limit, max_batches=settings.max_batches)
         planned: Grid | None = getattr(policy, "grid", None)
         self._finish(number, spec, world, rollout, planned)

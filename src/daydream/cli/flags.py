@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from daydream.config import Layer, RunSettings, environment_layer, file_layer, resolve
+from daydream import registry
+from daydream.config import (
+    Layer,
+    RunSettings,
+    environment_layer,
+    file_layer,
+    recipe_of,
+    resolve,
+)
 from daydream.errors import UsageError
 from daydream.objective import Objective
 from daydream.selection import Settings
@@ -55,6 +63,14 @@ class RunFlags:
     """Attempts that one batch may hold. [default: 8]"""
     max_batches: int | None = None
     """Batches of one rollout. [default: 1000]"""
+    replay_batches: int | None = None
+    """Batches of one replay. [default: max_batches]"""
+    prompts: str | None = None
+    """Folder with texts of yours in place of those that models are told."""
+    temperature: float | None = None
+    """Temperature of the model that makes attempts. [default: none is sent]"""
+    attempt_timeout: float | None = None
+    """Seconds that a model, a program or a command has for one attempt."""
     max_branches: int | None = None
     """Branches that a rollout may open online."""
     max_depth: int | None = None
@@ -163,6 +179,24 @@ def settings(flags: RunFlags, source: str, files: Sequence[Path]) -> RunSettings
     layers = [file_layer(own)] if own.is_file() else []
     layers += [file_layer(path) for path in files]
     return resolve([*layers, environment_layer(), Layer("command line", given(flags))])
+
+
+def with_recipe(source: str, files: Sequence[Path]) -> str:
+    """Return the task ``source`` with the parameters that ``[tasks.NAME]`` of the files adds.
+
+    What the name itself says wins, then later files. A path is returned as it is.
+    """
+    if is_path(source):
+        return source
+    name, _, told = source.partition(":")
+    known = registry.TASK_ALIASES.get(name, name)
+    own = Path(SETTINGS_FILE)
+    recipe: dict[str, str] = {}
+    for path in [*([own] if own.is_file() else []), *files]:
+        recipe |= recipe_of(path, known)
+    given = {part.partition("=")[0] for part in told.split(",")}
+    more = [f"{key}={value}" for key, value in recipe.items() if key not in given]
+    return f"{known}:{','.join([*filter(None, [told]), *more])}" if more else source
 
 
 def seeds_of(text: str) -> list[int]:

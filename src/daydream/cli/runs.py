@@ -48,6 +48,7 @@ def run(
     config
         TOML files with settings; @FILE is short for it.
     """
+    task = shared.with_recipe(task, config)
     settings = shared.settings(flags, task, config)
     request = launch.Request(task, settings, out, trust)
     prepared = launch.prepare(request)
@@ -159,6 +160,7 @@ def explore(
                 explore=True,
             )
         return finish(result, info, as_json=json, explored=True)
+    run = shared.with_recipe(run, config)
     settings = shared.settings(flags, run, config)
     request = launch.Request(run, settings, out, trust)
     prepared = launch.prepare(request)

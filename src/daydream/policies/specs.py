@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from daydream import registry
+from daydream.canonical import JsonValue
 from daydream.errors import RegistryError, UsageError
 from daydream.policies.base import BuiltinSpec, PolicySpec
 from daydream.policies.python_file import PythonFileSpec, read_policy_file
@@ -29,11 +30,13 @@ def families() -> dict[str, type[BuiltinSpec]]:
     return found
 
 
-def parse_spec(text: str, *, trust: bool = False) -> PolicySpec:
+def parse_spec(
+    text: str, *, trust: bool = False, config: Mapping[str, JsonValue] | None = None
+) -> PolicySpec:
     """Return the spec that ``text`` names: a spec name, its JSON, or the path of a ``.py`` file.
 
-    ``trust`` lets a Python file run in this process. Raises :class:`UsageError` with the nearest
-    family and an example for anything else.
+    ``trust`` lets a Python file run in this process, ``config`` is what it gets. Raises
+    :class:`UsageError` with the nearest family and an example for anything else.
     """
     text = text.strip()
     if text.startswith("{"):
@@ -43,7 +46,7 @@ def parse_spec(text: str, *, trust: bool = False) -> PolicySpec:
             raise UsageError(f"policy JSON is malformed: {error}; expected an object") from None
         return spec_from_json(value, trust=trust)
     if text.endswith(".py"):
-        return read_policy_file(Path(text), trust=trust)
+        return read_policy_file(Path(text), trust=trust, config=config)
     known = families()
     kind, _, rest = text.partition("-")
     family = known.get(kind)

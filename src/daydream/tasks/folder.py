@@ -269,7 +269,7 @@ def build_folder(
         python=python,
         limits=limits,
         environment=variables,
-        tools=tool_paths(python, variables, settings.readable),
+        tools=tool_paths(python, variables, _readable(folder, settings)),
         sandbox=chosen,
     )
 
@@ -317,6 +317,11 @@ def _statement(folder: Path, settings: FolderSettings, program: Program) -> str:
             "keep the markers."
         )
     return "\n\n".join(lines)
+
+
+def _readable(folder: Path, settings: FolderSettings) -> list[str]:
+    """Return what evaluations read outside the folder; relative paths count from the folder."""
+    return [str(folder / Path(path).expanduser()) for path in settings.readable]
 
 
 def _interpreter(folder: Path, settings: FolderSettings) -> str:

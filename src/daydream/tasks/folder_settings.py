@@ -14,7 +14,7 @@ SETTINGS_FILE: Final = "daydream.toml"
 Thresholds = Annotated[tuple[float, ...], msgspec.Meta(min_length=1, max_length=3)]
 OPENEVOLVE_THRESHOLDS: Final = (0.5, 0.75, 0.9)
 """Default of OpenEvolve's ``cascade_thresholds`` (0.3.2); the third is never compared."""
-_TABLES: Final = ("run", "task")
+_TABLES: Final = ("run", "task", "tasks")
 _UNITS: Final = {
     "": 1,
     "K": 10**3,
