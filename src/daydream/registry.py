@@ -21,6 +21,7 @@ TASKS: Final[Mapping[str, str]] = {
     "humaneval": "daydream.tasks.humaneval:build",
     "kernel-layernorm": "daydream.tasks.kernel_layernorm:build",
     "lasso": "daydream.tasks.lasso_path:load",
+    "kernels": "daydream.tasks.kernels:build",
     "lean": "daydream.tasks.lean:build",
     "sum-diff": "daydream.tasks.sum_diff:load",
 }

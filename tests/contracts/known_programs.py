@@ -125,5 +125,7 @@ KNOWN_PROGRAMS: Final[Mapping[str, Callable[[], Known]]] = {
     "lean": _lean,
     **{f"{task}:artifact=program": partial(_programs, task) for task in KEYS},
 }
+WITH_TORCH: Final = ("kernels",)
+"""Tasks whose artifacts are tried in tests/training."""
 PLAIN: Final = sorted(name for name in KNOWN_PROGRAMS if ":" not in name)
 """Those that are listed by their plain name."""

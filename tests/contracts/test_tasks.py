@@ -12,13 +12,13 @@ from daydream.tasks.load import load_task
 from daydream.testing.task_contracts import CHECKS, Check, TaskUnderTest
 from daydream.tree import Status
 from tests.contracts.known_artifacts import KNOWN
-from tests.contracts.known_programs import PLAIN
+from tests.contracts.known_programs import PLAIN, WITH_TORCH
 
 TASKS = sorted(KNOWN)
 
 
 def test_every_built_in_task_is_under_test_here_or_with_the_programs() -> None:
-    assert sorted({*KNOWN, *PLAIN}) == registry.names("task")
+    assert sorted({*KNOWN, *PLAIN, *WITH_TORCH}) == registry.names("task")
 
 
 @lru_cache(maxsize=8)

@@ -100,17 +100,20 @@ class Dialogue:
                 return found
             self._wait(None, deadline)
 
-    def timed(self, content: bytes, *, wall_s: float) -> tuple[bytes, float]:
-        """Ask, freeze the job at its answer, and return the answer and the CPU seconds it took.
+    def timed(self, content: bytes, *, wall_s: float) -> tuple[bytes, float, float]:
+        """Ask, freeze the job at its answer, and return the answer, CPU and wall seconds.
 
-        The job is frozen before as well, and stays so afterwards: see :meth:`thaw`.
+        The job is frozen before as well, and stays so afterwards: see :meth:`thaw`. CPU seconds are
+        those of all processes until they have stopped, wall seconds those until the answer.
         """
         self.freeze()
         before = self._place.cpu_s()
         self.thaw()
+        begun = time.monotonic()
         answer = self.ask(content, wall_s=wall_s)
+        took = time.monotonic() - begun
         self.freeze()
-        return answer, self._place.cpu_s() - before
+        return answer, self._place.cpu_s() - before, took
 
     def freeze(self) -> None:
         """Stop every process of the job, and return when all have stopped.

@@ -54,7 +54,7 @@ from daydream.tasks.lasso_instances import (
     held_out,
     synthetic,
 )
-from daydream.tasks.timed import REPETITIONS, TURN, Player, Times, player
+from daydream.tasks.timed import REPETITIONS, TURN, Faulted, Player, Times, player
 from daydream.tree import Status
 
 NAME: Final = "lasso"
@@ -126,6 +126,8 @@ class LassoPath(msgspec.Struct, frozen=True):
                 return contest.judged()
             except Refused as error:
                 return failed(error.kind, str(error))
+            except Faulted as error:
+                return failed("forged", f"the solver answered {error}", status=Status.ERROR)
             except Silent as error:
                 return contest.silent(error)
 

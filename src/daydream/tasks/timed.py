@@ -12,6 +12,7 @@ that of CPU times by a tenth.
 """
 
 import contextlib
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -20,6 +21,7 @@ import msgspec
 
 from daydream.sandbox.base import Job, Limits, Sandbox
 from daydream.sandbox.dialogue import Dialogue, Memory, converse
+from daydream.tasks.candidate import shown_text
 
 REPETITIONS: Final = 9
 SLACK: Final = 1.5
@@ -31,6 +33,14 @@ TURN: Final = threading.Lock()
 """Held by the one evaluation of this process that is being timed."""
 
 
+class Faulted(Exception):  # noqa: N818 - a fact about one program
+    """A program answered that it failed; ``kind`` is the class of what it raised."""
+
+    def __init__(self, kind: str, words: str) -> None:
+        super().__init__(f"{kind}: {words}")
+        self.kind = kind
+
+
 class Player:
     """One program with the memory that it gets its inputs in and leaves its result in."""
 
@@ -38,12 +48,17 @@ class Player:
         self.dialogue = dialogue
         self.question = b"G"
         """What makes it work."""
+        self.by_wall = False
+        """Its work is done by a device whose time no CPU counts."""
         self._memory = memory
         self._call_s = call_s
         self._place = (0, 0)
 
     def deliver(self, told: bytes, inputs: Sequence[memoryview], result_bytes: int) -> float:
-        """Give the inputs and room for a result; return the CPU seconds that taking them took."""
+        """Give the inputs and room for a result; return the seconds that taking them took.
+
+        Raises :class:`Faulted` as :meth:`play` does.
+        """
         offset = 0
         for part in inputs:
             self._memory.write(offset, part)
@@ -52,7 +67,10 @@ class Player:
         return self._asked(b"L" + told)
 
     def play(self, question: bytes = b"") -> float:
-        """Let the program work; return the CPU seconds. It is frozen afterwards."""
+        """Let the program work; return the seconds. It is frozen afterwards.
+
+        Raises :class:`Faulted` when it says that it failed.
+        """
         return self._asked(question or self.question)
 
     def result(self) -> bytes:
@@ -60,8 +78,21 @@ class Player:
         return self._memory.read(*self._place)
 
     def _asked(self, content: bytes) -> float:
-        _, seconds = self.dialogue.timed(content, wall_s=self._call_s)
-        return seconds
+        answer, cpu_s, wall_s = self.dialogue.timed(content, wall_s=self._call_s)
+        if answer != b"ok":
+            raise _fault(answer)
+        return wall_s if self.by_wall else cpu_s
+
+
+def _fault(answer: bytes) -> Faulted:
+    """Return the fault that a program tells of; its words are the program's own."""
+    try:
+        found = json.loads(answer)
+        kind, words = found["raised"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return Faulted("malformed", "an answer that nobody asked for")
+    parts = (shown_text(str(part).encode("utf-8", "replace")) for part in (kind, words))
+    return Faulted(*parts)
 
 
 @contextlib.contextmanager
