@@ -45,7 +45,7 @@ check: lint ## The gate: format, lint, types, imports, budgets, docs, then every
 	$(MAKE) test-weights
 
 test-weights: setup-weights ## Train a tiny model for real and judge it, offline on one core
-	$(BIN)/python -m pytest --training -W default tests/training
+	$(BIN)/python -m pytest --training --slow -W default tests/training
 
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json

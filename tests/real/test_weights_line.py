@@ -80,6 +80,8 @@ def test_the_gate_promotes_what_is_better_rejects_what_is_worse_and_takes_back(
     assert f"deployed: {strong}" in told.replace("\n", "")
     assert daydream("gate", "rollback", "--json").json["candidate"]["model"] == weak
     assert "nothing to go back to" in daydream("gate", "rollback", code=2).err
+    # A name may serve something else by now, so both are asked again.
+    assert server.requests == 80 * 4
     kinds = [one["kind"] for one in daydream("gate", "history", "--json").json["history"]]
     assert kinds == ["check", "check", "rollback"]
 

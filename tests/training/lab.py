@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.tiny_model import make_base
 from benchmarks.weights_line import BASE_STEPS, PROBES, TASKS
-from tests.real.commands import daydream
+from tests.real.commands import call as daydream
 
 RECIPE = """\
 [train]

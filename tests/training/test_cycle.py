@@ -15,10 +15,10 @@ from daydream.weights.answerers import Contender
 from daydream.weights.gate import Gate
 from daydream.weights.probes import Answered, answer_probes, need_probes
 from daydream.weights.trial import compare
-from tests.real.commands import daydream
+from tests.real.commands import call as daydream
 from tests.training.lab import Lab
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = range(5)
 
 

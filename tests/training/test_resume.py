@@ -12,10 +12,10 @@ import pytest
 from benchmarks.tiny_model import make_base
 from daydream.weights.bank import Bank
 from daydream.weights.training import read_losses
-from tests.real.commands import daydream
+from tests.real.commands import call as daydream
 from tests.unit.weights.samples import episode
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STEPS, SAVED, KILLED = 60, 20, 25
 RECIPE = f"""\
 [train]

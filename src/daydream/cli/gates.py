@@ -150,7 +150,7 @@ def check(
         interruptible() as interrupted,
         Answerers(Home(home), budget=budget, threads=threads, interrupted=interrupted) as answerers,
     ):
-        entry = gate.check(candidate, answerers.open)
+        entry = gate.check(candidate, answerers.open_fresh)
     if json:
         output.emit(msgspec.to_builtins(entry))
     else:

@@ -218,7 +218,7 @@ def night(
             place, budget="", threads=settings.threads, interrupted=threading.Event()
         ) as answerers,
     ):
-        done = play_night(place, plan, gate, answerers.open, notify)
+        done = play_night(place, plan, gate, answerers.open_fresh, notify)
     draw(place.adapters / f"night-{done.number}", done.adapter)
     if json:
         output.emit(msgspec.to_builtins(done))

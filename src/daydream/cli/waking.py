@@ -23,8 +23,11 @@ from daydream.cli.weights_line import (
     need_threads,
     percent,
 )
+from daydream.config import environment_layer, resolve
 from daydream.errors import UsageError
 from daydream.llm.budget import parse_budget
+from daydream.sandbox.choose import weakness
+from daydream.tasks.load import is_path, load_task
 from daydream.weights.bank import Bank
 from daydream.weights.build import MANIFEST, Manifest, build_corpus
 from daydream.weights.corpus import BuildSettings
@@ -82,7 +85,12 @@ def wake(
     """
     need_task_names(tasks)
     need_threads(threads)
-    plan = Plan(expand(tasks), _positive(samples), sampling_of(temperature, max_tokens, seed))
+    sandbox = resolve([environment_layer()]).sandbox
+    names, sampling = expand(tasks), sampling_of(temperature, max_tokens, seed)
+    plan = Plan(names, _positive(samples), sampling, sandbox)
+    folders = [load_task(name, sandbox).info for name in names if is_path(name)]
+    for told in {weakness(info.isolation) for info in folders}:
+        output.warn(told)
     place = Home(home)
     contender = contender_of(model, model)
     if adapter == DEPLOYED:

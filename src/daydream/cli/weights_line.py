@@ -58,10 +58,17 @@ class Answerers:
             self._client.close()
 
     def open(self, contender: Contender) -> Answerer:
-        """Return who answers for ``contender``."""
+        """Return who answers for ``contender``; what an endpoint answered before need not again."""
+        return self._open(contender, fresh=False)
+
+    def open_fresh(self, contender: Contender) -> Answerer:
+        """Return who answers for ``contender``; what a name serves may have changed since."""
+        return self._open(contender, fresh=True)
+
+    def _open(self, contender: Contender, *, fresh: bool) -> Answerer:
         if not contender.model.startswith(LOCAL) and self._client is None:
             self._client = open_client(self._home, self._budget, self._interrupted)
-        return open_answerer(contender, self._client, threads=self._threads)
+        return open_answerer(contender, self._client, threads=self._threads, fresh=fresh)
 
 
 def contender_of(name: str, base: str) -> Contender:

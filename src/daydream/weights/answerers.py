@@ -141,8 +141,10 @@ def form_of(folder: Path) -> Form:
     return "chat" if isinstance(found, dict) and found.get("chat_template") else "text"
 
 
-def open_answerer(contender: Contender, client: Client | None, *, threads: int) -> Answerer:
-    """Return who answers for ``contender``.
+def open_answerer(
+    contender: Contender, client: Client | None, *, threads: int, fresh: bool = False
+) -> Answerer:
+    """Return who answers for ``contender``; ``fresh`` takes no answer that an endpoint gave before.
 
     Raises :class:`UsageError` for a model string that cannot be read, :class:`EnvironmentMissing`
     where a key or a package is missing.
@@ -151,7 +153,7 @@ def open_answerer(contender: Contender, client: Client | None, *, threads: int) 
         return LocalAnswerer(contender, threads=threads)
     if client is None:
         raise UsageError(f"model {contender.model} is asked over a network (expected local:PATH)")
-    return ChatAnswerer(load_model(contender.model), client)
+    return ChatAnswerer(load_model(contender.model), client, fresh=fresh)
 
 
 class ChatAnswerer:
@@ -160,9 +162,10 @@ class ChatAnswerer:
     form: Form = "chat"
     chunk = PARALLEL
 
-    def __init__(self, model: ChatModel, client: Client) -> None:
+    def __init__(self, model: ChatModel, client: Client, *, fresh: bool) -> None:
         self._model = model
         self._client = client
+        self._fresh = fresh
 
     def answer(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[Answer]:
         """Yield an answer to each prompt, in order."""
@@ -180,7 +183,7 @@ class ChatAnswerer:
         line = Line(self._client, lambda usage: None)
         request = Request(prompt.messages, parameters, prompt.sample)
         try:
-            reply = line.ask(self._model, request, Terms())
+            reply = line.ask(self._model, request, Terms(), fresh=self._fresh)
         except Stopped:
             raise
         except ModelError as error:

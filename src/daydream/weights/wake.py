@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from daydream.config import SandboxLevel
 from daydream.errors import Stopped, TaskError
 from daydream.store.events import Usage
 from daydream.tasks.load import load_task
@@ -62,6 +63,8 @@ class Plan(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     samples: int
     sampling: Sampling
+    sandbox: SandboxLevel = "auto"
+    """What isolates the evaluations of a user's folder."""
 
 
 def expand(names: Sequence[str]) -> tuple[str, ...]:
@@ -156,7 +159,7 @@ def _attempts(
     found: list[_Attempt] = []
     probes = 0
     for name in plan.tasks:
-        asked = Questioner(load_task(name), answerer.form)
+        asked = Questioner(load_task(name, plan.sandbox), answerer.form)
         question = asked.question
         problem = Fingerprint(question.prompt, question.keys, question.task)
         if guard is not None and guard.caught(problem) is not None:
