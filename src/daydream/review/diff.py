@@ -18,7 +18,17 @@ STACKS: Final = {
 }  # fmt: skip
 """Ending of a file -> whose matter it is; everything else is ``general``."""
 GENERAL: Final = "general"
-_HEAD: Final = re.compile(r'^diff --git (?:"a/.*"|a/.*) (?:"b/(.*)"|b/(.*))$')
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPED: Final = {
+    b"n": b"\n",
+    b"t": b"\t",
+    b"r": b"\r",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
+}
 _HUNK: Final = re.compile(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -52,7 +62,8 @@ def parse_diff(text: str) -> list[FileDiff]:
     """Return the files of a difference as ``git diff`` prints it."""
     found: list[FileDiff] = []
     block: list[str] = []
-    for line in [*text.splitlines(), "diff --git "]:
+    # Only a line feed ends a line of git's; other breaks may stand in a file's own text.
+    for line in [*text.removesuffix("\n").split("\n"), "diff --git "]:
         if line.startswith("diff --git ") and block:
             one = _file(block)
             if one is not None:
@@ -63,15 +74,9 @@ def parse_diff(text: str) -> list[FileDiff]:
 
 
 def _file(block: Sequence[str]) -> FileDiff | None:
-    head = _HEAD.match(block[0])
-    if head is None:
+    path = _path(block)
+    if not path:
         return None
-    path = head[2] if head[1] is None else head[1]
-    for line in block[1:]:
-        if line.startswith("+++ b/"):
-            path = line[6:].rstrip("\t")
-        if line.startswith("rename to "):
-            path = line.removeprefix("rename to ")
     spans = []
     for line in block:
         hunk = _HUNK.match(line)
@@ -85,6 +90,48 @@ def _file(block: Sequence[str]) -> FileDiff | None:
         deleted=any(line.startswith("deleted file mode") for line in block),
         lines=tuple(spans),
     )
+
+
+def _path(block: Sequence[str]) -> str:
+    for line in block[1:]:
+        if line.startswith("@@ "):
+            break
+        if line.startswith(("+++ b/", '+++ "b/')):
+            return _unquoted(line[4:].removesuffix("\t")).removeprefix("b/")
+        if line.startswith("rename to "):
+            return _unquoted(line.removeprefix("rename to "))
+    names = block[0].removeprefix("diff --git ")
+    quoted = _QUOTED.match(names)
+    if quoted is not None:
+        return _unquoted(quoted[0]).removeprefix("a/")
+    # Without a rename both names are the same: "a/NAME b/NAME".
+    return names[2 : 2 + max(0, len(names) - 5) // 2]
+
+
+def _unquoted(name: str) -> str:
+    """Return a name that git may have quoted as C does; bytes that are no UTF-8 are replaced."""
+    if not name.startswith('"'):
+        return name
+    found = _ESCAPE.sub(_plain, name[1:].removesuffix('"').encode("utf-8", "replace"))
+    return found.decode("utf-8", "replace")
+
+
+def _plain(match: re.Match[bytes]) -> bytes:
+    told = match[1]
+    return bytes([int(told, 8) & 0xFF]) if len(told) > 1 else _ESCAPED.get(told, told)
+
+
+def shown_of(files: Sequence[FileDiff], most: int) -> tuple[str, list[str]]:
+    """Return the difference cut to ``most`` characters, and the files that stand in it whole."""
+    text = "\n".join(one.text for one in files)
+    names: list[str] = []
+    size = 0
+    for one in files:
+        size += len(one.text) + 1
+        if size > most + 1:
+            break
+        names.append(one.path)
+    return cut(text, most), names
 
 
 def stack_of(path: str) -> str:

@@ -18,7 +18,7 @@ from daydream.errors import ModelError, ReviewError, Stopped
 from daydream.prompting import prompt
 from daydream.review.archive import Archive
 from daydream.review.backends.base import Ask, Backend
-from daydream.review.diff import SHOWN, FileDiff, Part, cut, parse_diff, parts_of
+from daydream.review.diff import SHOWN, FileDiff, cut, parse_diff, parts_of, shown_of
 from daydream.review.git import Repository
 from daydream.review.grounding import grounding_of
 from daydream.review.merge import Merged, merge
@@ -47,6 +47,8 @@ AT_ONCE: Final = 20
 """Findings that one question asks to verify."""
 TOGETHER: Final = 6
 """Findings of one file that one question asks to mend."""
+NAMED: Final = 500
+"""Files that a question names."""
 TAIL: Final = 8_000
 """Characters of test output that are kept."""
 
@@ -137,10 +139,10 @@ class Review:
         if not files:
             return ""
         with self._phase("intent"):
-            shown = cut("\n".join(one.text for one in files), SHOWN)
-            names = "\n".join(one.path for one in files[:500])
+            shown, whole = shown_of(files, SHOWN)
+            names = "\n".join(_paths(files[:NAMED]))
             user = prompt("review_intent", files=names, diff=shown)
-            answer = self._ask("intent", user, [one.path for one in files])
+            answer = self._ask("intent", user, whole)
             intent = clean_text(answer or "", 6_000).strip() or "It is not said."
             self._archive.text("deep/intent.md", intent + "\n")
             return intent
@@ -149,19 +151,24 @@ class Review:
         self, files: Sequence[FileDiff], intent: str
     ) -> tuple[dict[str, list[Record]], int]:
         parts, left = parts_of(files, most=self._options.reviewers)
-        sweeps, lost = parts_of(left, most=SWEEPS)
-        asks: list[tuple[str, str, list[str]]] = []
-        for part in parts:
-            asks.append((f"review-{part.name}", self._stack(part, intent), _paths(part.files)))
-        for number, part in enumerate(sweeps, 1):
-            asks.append((f"sweep-{number}", self._stack(part, intent), _paths(part.files)))
-        if len(files) > 1 and parts:
-            names = _paths(files)
-            shown = cut("\n".join(one.text for one in files), SHOWN)
-            user = prompt(
-                "review_structure", intent=intent, files="\n".join(names[:500]), diff=shown
+        sweeps, _ = parts_of(left, most=SWEEPS)
+        pieces = {
+            **{part.name: part for part in parts},
+            **{f"sweep-{number}": part for number, part in enumerate(sweeps, 1)},
+        }
+        asks = [
+            (
+                name if name.startswith("sweep-") else f"review-{name}",
+                prompt("review_stack", intent=intent, stack=part.stack, diff=part.text),
+                _paths(part.files),
             )
-            asks.append(("structure", user, names))
+            for name, part in pieces.items()
+        ]
+        if len(files) > 1 and parts:
+            shown, whole = shown_of(files, SHOWN)
+            names = "\n".join(_paths(files[:NAMED]))
+            user = prompt("review_structure", intent=intent, files=names, diff=shown)
+            asks.append(("structure", user, whole))
         with self._phase("review", f"{len(asks)} reviewers") as told:
             answers = self._side_by_side(asks, lambda one: self._records(*one))
             found = {
@@ -177,10 +184,7 @@ class Review:
             raise ReviewError(
                 f"no reviewer answered; the first: {next(iter(self._failures.values()), 'no word')}"
             )
-        return found, sum(len(one.files) for one in (*parts, *sweeps)) if not lost or parts else 0
-
-    def _stack(self, part: Part, intent: str) -> str:
-        return prompt("review_stack", intent=intent, stack=part.stack, diff=part.text)
+        return found, sum(len(one.files) for name, one in pieces.items() if name in found)
 
     def _records(self, phase: str, user: str, shown: list[str]) -> list[Record] | None:
         return self._read(phase, user, shown, read_records)
@@ -238,12 +242,14 @@ class Review:
     def _mend(self, done: Reviewed) -> Reviewed:
         wrong = {v.issue_id for v in done.verdicts if v.verdict == "contradicts"}
         judged = {v.issue_id for v in done.verdicts}
-        items = [item for item in done.items if item.id in judged - wrong]
+        # What a reviewer names outside of the change is reported, and never written to.
+        mendable = {one.path for one in done.files if not one.binary and not one.deleted}
+        items = [item for item in done.items if item.id in judged - wrong and item.file in mendable]
         if not items or not self._around.confirm(done.items, done.verdicts):
             return done
         failures = self._fix(items)
         changed = self._repo.changed()
-        if not changed:
+        if not changed or self._stopped is not None:
             return msgspec.structs.replace(done, fix_failures=failures)
         tests = self._tested(changed)
         self._archive.json("deep/fix-failures.json", dict(failures))
@@ -255,10 +261,14 @@ class Review:
             return done
         branch = f"daydream/review-{self._recorder.session}"
         with self._phase("commit", branch):
-            if self._options.push:
-                self._repo.push(commit, branch)
             self._write_manifest("partial", files=done.files, fix=commit)
             self._repo.make_branch(branch, commit)
+            if self._options.push:
+                try:
+                    self._repo.push(commit, branch)
+                except ReviewError as error:
+                    failures["push"] = str(error)
+                    self._archive.json("deep/fix-failures.json", dict(failures))
             if self._options.in_place:
                 self._repo.advance(done.head, commit)
         return msgspec.structs.replace(done, commit=commit, branch=branch)
@@ -380,6 +390,8 @@ class Review:
 
     @contextlib.contextmanager
     def _phase(self, name: str, detail: str = "") -> Iterator[Callable[[str], None]]:
+        if self._around.interrupted.is_set():
+            raise Stopped("interrupted", exit_code=130)
         told = [detail]
         self._event(name, "start")
         self._around.notify(Phase(name, detail))

@@ -94,6 +94,9 @@ class Repository:
             raise ReviewError(f"git cannot make a repository in {room}: {made.err}")
         borrowed = self._ours / "objects" / "info" / "alternates"
         borrowed.write_text(f"{self._objects}\n", encoding="utf-8")
+        if (shared / "shallow").is_file():
+            # Where the history of a shallow clone ends, else git misses the parents.
+            shutil.copyfile(shared / "shallow", self._ours / "shallow")
 
     def theirs(self, *arguments: str) -> Said:
         """Ask the user's git folder for a name; nothing that runs a program of its own."""

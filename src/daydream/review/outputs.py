@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from daydream.canonical import JsonValue
 from daydream.review.diff import FileDiff
@@ -56,7 +57,7 @@ def as_sarif(items: Sequence[Item], verdicts: Sequence[Verdict], version: str) -
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": item.file},
+                        "artifactLocation": {"uri": quote(item.file)},
                         "region": {"startLine": max(1, item.line)},
                     }
                 }

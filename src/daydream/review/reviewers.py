@@ -60,9 +60,7 @@ def open_backend(asking: Asking) -> Iterator[Backend]:
         cache=None,
     )
     try:
-        # What is spent stands in the trajectories of the archive.
-        line = client.line(lambda usage: None)
-        yield ChatBackend(chat, {}, Terms(), line, asking.session)
+        yield ChatBackend(chat, {}, Terms(), client, asking.session)
     finally:
         client.close()
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from daydream.canonical import JsonValue, clean_text, hash_of
 from daydream.errors import ModelError
-from daydream.llm.base import ChatModel, Message, Reply, Request, ToolCall
-from daydream.llm.client import Line, Terms
+from daydream.llm.base import ChatModel, Message, Request, ToolCall
+from daydream.llm.client import Client, Line, Terms
 from daydream.review.backends.base import Ask
 from daydream.review.tools import ToolFailed, Tools
 from daydream.review.trajectory import Call, Fork, Result
@@ -32,13 +32,13 @@ class ChatBackend:
         chat: ChatModel,
         parameters: Mapping[str, float | int],
         terms: Terms,
-        line: Line,
+        client: Client,
         session: str,
     ) -> None:
         self._chat = chat
         self._parameters = dict(parameters)
         self._terms = terms
-        self._line = line
+        self._client = client
         self._session = session
 
     @property
@@ -50,10 +50,19 @@ class ChatBackend:
         """Return the last words; tools are called by the host between the turns."""
         fork.add("system", ask.system)
         fork.add("user", ask.user, extra={"shown_files": list(ask.shown_files)})
+        # What is spent stands in the fork, requests that brought no answer included.
+        line = self._client.line(lambda usage: None)
+        try:
+            return self._held(ask, tools, fork, line)
+        finally:
+            fork.usage = line.usage
+
+    def _held(self, ask: Ask, tools: Tools, fork: Fork, line: Line) -> str:
         messages = [Message("system", ask.system), Message("user", ask.user)]
         for turn in range(TURNS):
             room = sum(len(one.text) for one in messages) < CONTEXT and turn < TURNS - 1
-            reply = self._turn(ask, messages, turn, tools if room else None)
+            request = self._request(ask, messages, turn, tools if room else None)
+            reply = line.ask(self._chat, request, self._terms, fresh=True)
             calls = tuple(
                 Call(call.id, call.name, dict(_arguments(call) or {})) for call in reply.calls
             )
@@ -74,16 +83,17 @@ class ChatBackend:
             ]
         raise ModelError(f"{self.model} did not come to an end within {TURNS} turns")
 
-    def _turn(self, ask: Ask, messages: list[Message], turn: int, tools: Tools | None) -> Reply:
+    def _request(
+        self, ask: Ask, messages: list[Message], turn: int, tools: Tools | None
+    ) -> Request:
         nonce = hash_of([self._session, ask.phase, turn])[:16]
         first = Message("system", f"{messages[0].text}\nnonce: {nonce}")
-        request = Request(
+        return Request(
             (first, *messages[1:]),
             self._parameters,
             turn,
             () if tools is None else tools.offered,
         )
-        return self._line.ask(self._chat, request, self._terms, fresh=True)
 
 
 def _arguments(call: ToolCall) -> Mapping[str, JsonValue] | None:
