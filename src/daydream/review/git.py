@@ -80,8 +80,8 @@ class Repository:
             )
         self.top, self._theirs = Path(lines[0]), Path(lines[1])
         common = run_git("rev-parse", "--git-common-dir", cwd=self.top).line
-        shared = Path(os.path.normpath(self.top / common))
-        self._objects = shared / "objects"
+        self._shared = Path(os.path.normpath(self.top / common))
+        self._objects = self._shared / "objects"
         self._ours = room / "git"
         self._index = room / "index"
         self.tree = room / "tree"
@@ -94,9 +94,9 @@ class Repository:
             raise ReviewError(f"git cannot make a repository in {room}: {made.err}")
         borrowed = self._ours / "objects" / "info" / "alternates"
         borrowed.write_text(f"{self._objects}\n", encoding="utf-8")
-        if (shared / "shallow").is_file():
+        if (self._shared / "shallow").is_file():
             # Where the history of a shallow clone ends, else git misses the parents.
-            shutil.copyfile(shared / "shallow", self._ours / "shallow")
+            shutil.copyfile(self._shared / "shallow", self._ours / "shallow")
 
     def theirs(self, *arguments: str) -> Said:
         """Ask the user's git folder for a name; nothing that runs a program of its own."""
@@ -232,6 +232,12 @@ class Repository:
             raise ReviewError("there is no remote called origin to push to (expected one); add it")
         if not url.startswith(("/", "https://", "ssh://", "file://", "git@")):
             raise ReviewError(f"origin is {url!r} (expected a path, https, ssh or file address)")
+        where = Path(os.path.normpath(url.removeprefix("file://")))
+        if any(home == where or home in where.parents for home in (self.top, self._shared)):
+            # It came with the checkout, and would run hooks of its own.
+            raise ReviewError(
+                f"origin is {url!r}, inside of the checkout (expected a place outside of it)"
+            )
         env = {
             key: text
             for key, text in user_environment().items()

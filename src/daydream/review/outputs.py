@@ -1,8 +1,8 @@
 """A review for its readers: text, SARIF 2.1.0, and the form of a GitHub review."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import quote
 
 from daydream.canonical import JsonValue
 from daydream.review.diff import FileDiff
@@ -15,6 +15,7 @@ TITLES: Final = {
     "cross-stack": "Cross-stack issues",
     "structural": "Structural review",
 }
+_UNSAFE: Final = re.compile(rb"[^A-Za-z0-9._~/-]")
 GITHUB_LINES: Final = 65_000
 """Characters of one body."""
 
@@ -57,7 +58,7 @@ def as_sarif(items: Sequence[Item], verdicts: Sequence[Verdict], version: str) -
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": quote(item.file)},
+                        "artifactLocation": {"uri": _address(item.file)},
                         "region": {"startLine": max(1, item.line)},
                     }
                 }
@@ -76,6 +77,12 @@ def as_sarif(items: Sequence[Item], verdicts: Sequence[Verdict], version: str) -
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
     }
+
+
+def _address(path: str) -> str:
+    """Return a path as a relative reference of RFC 3986."""
+    data = path.encode("utf-8", "replace")
+    return _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], data).decode("ascii")
 
 
 def as_github(

@@ -6,6 +6,7 @@ writes the files itself.
 """
 
 import re
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from daydream.config import SandboxLevel, user_environment
 from daydream.llm.base import Tool
 from daydream.sandbox.base import ExecResult, Job, Limits
 from daydream.sandbox.choose import choose, weakness
+from daydream.sandbox.process import ProcessSandbox
 from daydream.sandbox.profiles import PROFILES
 from daydream.sandbox.workspace import let_others_read, workspace
 
@@ -25,7 +27,9 @@ SHOWN: Final = 20_000
 LARGEST: Final = 2 << 20
 """Bytes of a file that is read or written."""
 FOUND: Final = 200
-"""Lines that grep and ls show."""
+"""Names that ls shows."""
+GREP_S: Final = 20.0
+CHILD: Final = Path(__file__).with_name("grep_child.py")
 COMMAND_S: Final = 120.0
 COPY: Final = 'cp -R "$1/." . && exec /bin/sh -c "$2"'
 
@@ -121,7 +125,7 @@ class Tools:
 
     def take(self, name: str, data: bytes) -> None:
         """Put what another program made of a file in scope; raises :class:`ToolFailed`."""
-        self._put(self._in_scope(name), data.decode("utf-8", "replace"))
+        self._put(self._in_scope(name), data)
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -157,48 +161,51 @@ class Tools:
         return clean_text(answer, SHOWN)
 
     def _path(self, name: str) -> Path:
-        place = (self._tree / name.removeprefix("/")).resolve()
-        if name.startswith(str(self._tree)):
-            place = Path(name).resolve()
+        try:
+            place = (self._tree / name.removeprefix("/")).resolve()
+            if name.startswith(str(self._tree)):
+                place = Path(name).resolve()
+        except (ValueError, RuntimeError):
+            raise ToolFailed(f"{name!r:.200} is no path (expected one in the repository)") from None
         if place != self._tree and self._tree not in place.parents:
             raise ToolFailed(f"{name!r:.200} is outside of the repository (expected a path in it)")
         return place
 
-    def _text(self, place: Path, name: str) -> str:
+    def _data(self, place: Path, name: str) -> bytes:
         if not place.is_file():
             raise ToolFailed(f"{name!r:.200} is no file (expected one of the repository)")
         if place.stat().st_size > LARGEST:
             raise ToolFailed(f"{name!r:.200} is larger than {LARGEST} bytes")
-        return place.read_bytes().decode("utf-8", "replace")
+        return place.read_bytes()
 
     def _read(self, texts: Mapping[str, str]) -> str:
-        lines = self._text(self._path(texts["path"]), texts["path"]).splitlines()
+        text = self._data(self._path(texts["path"]), texts["path"]).decode("utf-8", "replace")
+        lines = text.removesuffix("\n").split("\n") if text else []
         start, end = _number(texts, "start", 1), _number(texts, "end", len(lines))
         shown = lines[max(0, start - 1) : end]
         return (
-            "\n".join(f"{n:6} {line}" for n, line in enumerate(shown, max(1, start))) or "(empty)"
+            "\n".join(f"{n:6} {line.rstrip()}" for n, line in enumerate(shown, max(1, start)))
+            or "(empty)"
         )
 
     def _grep(self, texts: Mapping[str, str]) -> str:
+        pattern = texts["pattern"].encode("utf-8", "replace").decode()[:500].replace("\0", "")
         try:
-            pattern = re.compile(texts["pattern"][:500])
-        except re.error as error:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
             raise ToolFailed(f"the pattern cannot be read: {error}") from None
         start = self._path(texts.get("path", "."))
-        files = [start] if start.is_file() else sorted(start.rglob("*"))
-        found: list[str] = []
-        for place in files:
-            if place.is_symlink() or not place.is_file() or place.stat().st_size > LARGEST:
-                continue
-            name = place.relative_to(self._tree).as_posix()
-            for number, line in enumerate(
-                place.read_bytes().decode("utf-8", "replace").splitlines(), 1
-            ):
-                if len(line) < 2_000 and pattern.search(line):
-                    found.append(f"{name}:{number}: {line}")
-            if len(found) > FOUND:
-                return "\n".join([*found[:FOUND], "(more lines match)"])
-        return "\n".join(found) or "(no line matches)"
+        job = Job(
+            argv=(sys.executable, "-I", "-S", str(CHILD), pattern, str(self._tree), str(start)),
+            cwd=str(self._tree),
+        )
+        done = ProcessSandbox().run(job, Limits(wall_s=GREP_S, output_bytes=1 << 20))
+        found = done.stdout.decode("utf-8", "replace")
+        if done.outcome == "wall":
+            return f"{found}(stopped after {GREP_S:g} s; use a simpler pattern or name a folder)"
+        if (done.outcome, done.exit) != ("exited", 0):
+            raise ToolFailed(f"the search ended early ({done.outcome}); name a folder or a file")
+        return found or "(no line matches)"
 
     def _ls(self, texts: Mapping[str, str]) -> str:
         place = self._path(texts.get("path", "."))
@@ -215,17 +222,26 @@ class Tools:
 
     def _edit(self, texts: Mapping[str, str]) -> str:
         place = self._in_scope(texts["path"])
-        before = self._text(place, texts["path"])
-        count = before.count(texts["old"]) if texts["old"] else 0
+        before = self._data(place, texts["path"])
+        old, new = (_as_in(before, texts[key]) for key in ("old", "new"))
+        count = before.count(old) if old else 0
         if count != 1:
             raise ToolFailed(
                 f"the old text stands {count} times in {texts['path']!r:.200} (expected once); "
                 "read the file and give more of it"
             )
-        return self._put(place, before.replace(texts["old"], texts["new"], 1))
+        return self._put(place, before.replace(old, new, 1))
 
     def _write(self, texts: Mapping[str, str]) -> str:
-        return self._put(self._in_scope(texts["path"]), texts["content"])
+        place = self._in_scope(texts["path"])
+        before = self._data(place, texts["path"]) if place.exists() else b""
+        try:
+            before.decode()
+        except UnicodeDecodeError:
+            raise ToolFailed(
+                f"{texts['path']!r:.200} is no UTF-8 text; change it with edit"
+            ) from None
+        return self._put(place, _as_in(before, texts["content"]))
 
     def _in_scope(self, name: str) -> Path:
         place = self._path(name)
@@ -235,8 +251,7 @@ class Tools:
             raise ToolFailed(f"{inside!r:.200} is outside of this fix (expected {allowed})")
         return place
 
-    def _put(self, place: Path, text: str) -> str:
-        data = text.encode("utf-8", "replace")
+    def _put(self, place: Path, data: bytes) -> str:
         if len(data) > LARGEST:
             raise ToolFailed(f"the text has {len(data)} bytes (expected at most {LARGEST})")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -246,10 +261,17 @@ class Tools:
         return f"wrote {name}"
 
 
+def _as_in(before: bytes, text: str) -> bytes:
+    """Return ``text`` as bytes whose lines end as those of the file ``before`` do."""
+    data = text.encode("utf-8", "replace")
+    dos = b"\r\n" in before and b"\r\n" not in data
+    return data.replace(b"\n", b"\r\n") if dos else data
+
+
 def _number(texts: Mapping[str, str], key: str, default: int) -> int:
     text = texts.get(key, "").strip()
     if not text:
         return default
-    if not text.isdigit():
+    if not re.fullmatch(r"[0-9]{1,9}", text):
         raise ToolFailed(f"{key} is {text!r:.40} (expected a line number)")
     return int(text)
