@@ -17,6 +17,7 @@ from daydream.llm.fake import FakeModel
 Fault = Literal[
     "ok", "429", "500", "silent", "cut", "broken", "empty", "slow", "hold", "useless", "quota"
 ]
+EVENTS = "text/event-stream; charset=utf-8"
 KEY = "sk-planted-0123456789abcdef"
 
 
@@ -120,7 +121,9 @@ class ModelServer:
         refused = bool(self.refuses) and self.refuses in body
         whole = fault in {"ok", "empty", "useless"} and not refused
         self.seen.append(Seen(handler.path, key, body, fault, counts if whole else (0, 0)))
-        answer = json.dumps(_reply(handler.path, text, counts)).encode()
+        stream = bool(body.get("stream"))
+        answer = (_events if stream else _whole)(handler.path, text, counts)
+        kind = {"content-type": EVENTS} if stream else {}
         if refused:
             message = f"Unsupported parameter: '{self.refuses}' (key {key})"
             error = {"error": {"message": message, "param": self.refuses}}
@@ -138,14 +141,23 @@ class ModelServer:
             self.held.set()
             self.release.wait()
         elif fault in {"cut", "slow"}:
-            self._half(handler, answer, wait=fault == "slow")
+            self._half(handler, answer, kind, wait=fault == "slow")
         elif fault == "broken":
-            _send(handler, 200, answer[: len(answer) // 2])
+            _send(handler, 200, answer[: len(answer) // 2], kind)
         else:
-            _send(handler, 200, answer)
+            _send(handler, 200, answer, kind)
 
-    def _half(self, handler: BaseHTTPRequestHandler, answer: bytes, *, wait: bool) -> None:
+    def _half(
+        self,
+        handler: BaseHTTPRequestHandler,
+        answer: bytes,
+        headers: Mapping[str, str],
+        *,
+        wait: bool,
+    ) -> None:
         handler.send_response(200)
+        for name, value in headers.items():
+            handler.send_header(name, value)
         handler.send_header("content-length", str(len(answer)))
         handler.end_headers()
         handler.wfile.write(answer[: len(answer) // 2])
@@ -170,6 +182,38 @@ class ModelServer:
             raise AssertionError("the mock asks nobody")
 
         return FakeModel().answer(Request(messages, {}, sample), nobody).text
+
+
+def _whole(path: str, text: str, counts: tuple[int, int]) -> bytes:
+    return json.dumps(_reply(path, text, counts)).encode()
+
+
+def _events(path: str, text: str, counts: tuple[int, int]) -> bytes:
+    """Return the answer as both vendors stream it: the text in pieces, the counts apart."""
+    pieces = [text[at : at + 40] for at in range(0, len(text), 40)]
+    events: list[dict[str, object]]
+    if path.endswith("/messages"):
+        start = {"model": "tiny", "usage": {"input_tokens": counts[0], "output_tokens": 1}}
+        events = [{"type": "message_start", "message": start}, {"type": "ping"}]
+        events += [
+            {"type": "content_block_delta", "index": 0, "delta": {"type": kind, key: piece}}
+            for piece in pieces
+            for kind, key in (("thinking_delta", "thinking"), ("text_delta", "text"))
+        ]
+        end = {"stop_reason": "end_turn"}
+        events.append(
+            {"type": "message_delta", "delta": end, "usage": {"output_tokens": counts[1]}}
+        )
+        events.append({"type": "message_stop"})
+    else:
+        deltas: list[dict[str, object]] = [{"role": "assistant"}]
+        deltas += [{"content": piece} for piece in pieces]
+        events = [{"model": "tiny", "choices": [{"delta": one}]} for one in deltas]
+        events.append({"model": "tiny", "choices": [{"delta": {}, "finish_reason": "stop"}]})
+        usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1]}
+        events.append({"model": "tiny", "choices": [], "usage": usage})
+    lines = [f"event: x\ndata: {json.dumps(one)}\n\n" for one in events]
+    return "".join([": hello\n\n", *lines, "data: [DONE]\n\n"]).encode()
 
 
 def _reply(path: str, text: str, counts: tuple[int, int]) -> dict[str, object]:

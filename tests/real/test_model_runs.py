@@ -40,8 +40,11 @@ def _run(server: ModelServer, *arguments: str, code: int = 0, agent: str = "") -
     return daydream(*given, code=code)
 
 
+@pytest.mark.parametrize("stream", ["off", pytest.param("on", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("wire", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
-def test_a_run_survives_every_fault_and_its_ledger_is_the_servers_count(wire: str) -> None:
+def test_a_run_survives_every_fault_and_its_ledger_is_the_servers_count(
+    wire: str, stream: str
+) -> None:
     faults: list[Fault] = [
         "ok", "429", "500", "ok", "cut", "broken", "empty", "useless", "429", "429", "ok",
     ]  # fmt: skip
@@ -53,9 +56,9 @@ def test_a_run_survives_every_fault_and_its_ledger_is_the_servers_count(wire: st
             "ANTHROPIC_BASE_URL": f"http://{server.host}",
         }
         done = daydream(
-            "run", "branch-world", "--agent", f"{FAST}:{wire}/tiny", "--out", "run", "--json",
-            "--rounds", "1", "--policy", "parallel_refine-w3-d4", "--workers", "2",
-            env=environment,
+            "run", "branch-world", "--agent", f"{FAST},stream={stream}:{wire}/tiny",
+            "--out", "run", "--json", "--rounds", "1", "--policy", "parallel_refine-w3-d4",
+            "--workers", "2", env=environment,
         ).json  # fmt: skip
         assert done["calls"] == 12
         assert done["rounds"][0]["failures"] <= 1
@@ -65,15 +68,17 @@ def test_a_run_survives_every_fault_and_its_ledger_is_the_servers_count(wire: st
         }
         assert all(KEY in one.key for one in server.seen)
         assert all("temperature" not in one.body for one in server.seen)
+        assert all(one.body.get("stream", False) is (stream == "on") for one in server.seen)
         _agree(Path("run"), server)
 
 
 @pytest.mark.slow
-def test_a_silent_and_a_slow_server_cost_one_request_each() -> None:
+@pytest.mark.parametrize("stream", ["off", "on"])
+def test_a_silent_and_a_slow_server_cost_one_request_each(stream: str) -> None:
     with ModelServer(["ok", "silent", "slow"]) as server:
         done = _run(
             server, "--max-calls", "3", "--workers", "1",
-            agent=f"chat:timeout=0.5,backoff=0.01:{server.local}",
+            agent=f"chat:timeout=3,backoff=0.01,stream={stream}:{server.local}",
         ).json  # fmt: skip
         assert done["rounds"][0]["failures"] == 0
         assert server.requests == 1 + 3 + 2

@@ -47,7 +47,7 @@ def with_defaults(name: str, settings: RunSettings) -> str:
 
 
 _MORE: Final[Mapping[str, tuple[str, ...]]] = {
-    "chat": ("edit", "top_p", "seed", "backoff", "tries", "parallel"),
+    "chat": ("edit", "stream", "top_p", "seed", "backoff", "tries", "parallel"),
     "cli": ("memory", "parallel"),
     "command": ("memory",),
 }

@@ -1,5 +1,6 @@
 """Anthropic Messages."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -23,6 +24,8 @@ class Anthropic(msgspec.Struct, frozen=True):
     base_url: str
     secret: str = ""
     wire: str = "anthropic-messages"
+    stream: bool = False
+    """Have the answer sent as it is made."""
 
     def __repr__(self) -> str:
         """Name the model without its key."""
@@ -53,12 +56,44 @@ class Anthropic(msgspec.Struct, frozen=True):
             "max_tokens": MAX_TOKENS,
             "messages": turns,
             **({"system": system} if system else {}),
+            **({"stream": True} if self.stream else {}),
             **request.parameters,
         }
 
 
+def folded(events: Sequence[JsonValue]) -> JsonValue:
+    """Return the answer that a stream of events amounts to, in the form of one that came whole.
+
+    Raises :class:`RequestFailed` for a stream that ended before the answer did.
+    """
+    kinds = [at(one, "type") for one in events]
+    if "error" in kinds:
+        return events[kinds.index("error")]
+    if "message_stop" not in kinds:
+        raise RequestFailed("the stream broke off before the answer ended", retry=True)
+    start = next((at(one, "message") for one in events if at(one, "type") == "message_start"), None)
+    usage: dict[str, JsonValue] = {}
+    for found in (at(start, "usage"), *(at(one, "usage") for one in events)):
+        usage |= found if isinstance(found, dict) else {}
+    pieces = [
+        text
+        for one in events
+        if at(one, "delta", "type") == "text_delta"
+        and isinstance(text := at(one, "delta", "text"), str)
+    ]
+    stops = [end for one in events if isinstance(end := at(one, "delta", "stop_reason"), str)]
+    return {
+        "content": [{"type": "text", "text": "".join(pieces)}],
+        "usage": usage,
+        "model": at(start, "model"),
+        "stop_reason": stops[-1] if stops else "",
+    }
+
+
 def decode(answer: JsonValue) -> Reply:
     """Return the reply in a server's answer; raises :class:`RequestFailed` where there is none."""
+    if isinstance(answer, list):
+        answer = folded(answer)
     content = at(answer, "content")
     if not isinstance(content, list):
         told = at(answer, "error", "message")

@@ -27,6 +27,9 @@ RETRIED: Final = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which asking again can help."""
 EXHAUSTED: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 HIDDEN: Final = "[key]"
+EVENTS: Final = "text/event-stream"
+DONE: Final = "[DONE]"
+"""What stands in the last event of a stream of Chat Completions."""
 
 
 class Answer(NamedTuple):
@@ -98,6 +101,8 @@ class Transport:
         place = place_of(url)
         if status != 200:
             raise refused(place, status, told, text)
+        if told.get("content-type", "").startswith(EVENTS):
+            return events_in(text, place)
         try:
             parsed: JsonValue = json.loads(text)
         except (ValueError, RecursionError):
@@ -166,6 +171,28 @@ class Transport:
                     retry=True,
                 )
         return bytes(data)
+
+
+def events_in(text: str, place: str) -> JsonValue:
+    """Return the JSON values of a stream of server-sent events, in order.
+
+    Raises :class:`RequestFailed` for an event that is no JSON, as the last one of a stream that was
+    cut off is.
+    """
+    found: list[JsonValue] = []
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name != "data" or value.strip() in {"", DONE}:
+            continue
+        try:
+            found.append(json.loads(value))
+        except (ValueError, RecursionError):
+            raise RequestFailed(
+                f"{place} broke off in a stream of {len(text)} characters (expected JSON in each "
+                "event)",
+                retry=True,
+            ) from None
+    return found
 
 
 def refused(place: str, status: int, headers: Mapping[str, str], text: str) -> RequestFailed:

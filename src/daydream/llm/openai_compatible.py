@@ -1,5 +1,7 @@
 """OpenAI Chat Completions, as spoken by OpenAI, Gemini, OpenRouter, Ollama, vLLM and llama.cpp."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from daydream.canonical import JsonObject, JsonValue, dumps
@@ -29,6 +31,8 @@ class OpenAiCompatible(msgspec.Struct, frozen=True):
     wire: str = "openai-chat"
     limit_name: str = "max_tokens"
     """What the server calls the limit on the answer."""
+    stream: bool = False
+    """Have the answer sent as it is made."""
 
     def __repr__(self) -> str:
         """Name the model without its key."""
@@ -45,11 +49,14 @@ class OpenAiCompatible(msgspec.Struct, frozen=True):
             self.limit_name if name == "max_tokens" else name: value
             for name, value in request.parameters.items()
         }
+        # Calls of tools come in pieces too, which nothing here puts together.
+        stream = self.stream and not request.tools
         return {
             "model": self.model,
             "messages": [_turn(one) for one in request.messages],
             **({"tools": [_tool(one) for one in request.tools]} if request.tools else {}),
             **parameters,
+            **({"stream": True, "stream_options": {"include_usage": True}} if stream else {}),
         }
 
 
@@ -98,8 +105,33 @@ def _calls(message: JsonValue) -> tuple[ToolCall, ...]:
     return tuple(found)
 
 
+def folded(events: Sequence[JsonValue]) -> JsonValue:
+    """Return the answer that a stream of events amounts to, in the form of one that came whole.
+
+    Raises :class:`RequestFailed` for a stream that ended before the answer did.
+    """
+    failure = next((one for one in events if at(one, "error") is not None), None)
+    if failure is not None:
+        return failure
+    choices = [at(one, "choices", 0) for one in events if at(one, "choices", 0) is not None]
+    ends = [end for one in choices if isinstance(end := at(one, "finish_reason"), str)]
+    if choices and not ends:
+        raise RequestFailed("the stream broke off before the answer ended", retry=True)
+    pieces = [joined_text(at(one, "delta", "content")) for one in choices]
+    usages = [found for one in events if (found := at(one, "usage")) is not None]
+    message: JsonObject = {"content": "".join(pieces)}
+    whole: JsonObject = {"message": message, "finish_reason": ends[-1] if ends else ""}
+    return {
+        "choices": [whole] if choices else [],
+        "usage": usages[-1] if usages else None,
+        "model": at(events[0], "model") if events else None,
+    }
+
+
 def decode(answer: JsonValue) -> Reply:
     """Return the reply in a server's answer; raises :class:`RequestFailed` where there is none."""
+    if isinstance(answer, list):
+        answer = folded(answer)
     choice = at(answer, "choices", 0)
     if choice is None:
         told = at(answer, "error", "message")

@@ -4,9 +4,9 @@ Each attempt asks one question about the parent's files and takes the answer apa
 cannot be used gets one repair call with the reason; a second one makes a failed node that keeps
 both reasons. Nothing that a model wrote is executed here.
 
-Keys: ``edit`` (auto, whole, blocks, diff, evolve), ``temperature``, ``top_p``, ``max_tokens``,
-``seed``, all sent only when given; ``timeout``, ``deadline`` and ``backoff`` in seconds, ``tries``,
-``parallel``.
+Keys: ``edit`` (auto, whole, blocks, diff, evolve), ``stream`` (on, off); ``temperature``,
+``top_p``, ``max_tokens``, ``seed``, all sent only when given; ``timeout``, ``deadline`` and
+``backoff`` in seconds, ``tries``, ``parallel``.
 """
 
 import re
@@ -26,9 +26,11 @@ from daydream.agents.chat.prompt import (
 )
 from daydream.canonical import JsonObject, JsonValue, clean_text
 from daydream.errors import AgentError, UsageError
+from daydream.llm.anthropic import Anthropic
 from daydream.llm.base import ChatModel, Message, Reply, Request
 from daydream.llm.client import Line, Terms
 from daydream.llm.models import load_model
+from daydream.llm.openai_compatible import OpenAiCompatible
 from daydream.prompting import prompt
 from daydream.tasks.base import Artifact, TaskInfo
 
@@ -40,7 +42,7 @@ _TERMS: Final = {
     "tries": "tries",
     "parallel": "parallel",
 }
-KEYS: Final = ("edit", *_PARAMETERS, *_TERMS)
+KEYS: Final = ("edit", "stream", *_PARAMETERS, *_TERMS)
 _OPTION: Final = rf"(?:{'|'.join(KEYS)})=[^,:\s]+"
 _OPTIONS: Final = re.compile(rf"({_OPTION}(?:,{_OPTION})*):(.*)", re.DOTALL)
 _LIKE_OPTIONS: Final = re.compile(r"([a-z_]+)=[^:/]*:")
@@ -166,7 +168,13 @@ def chat(options: str) -> ChatAgent:
         patience = msgspec.convert(terms, Terms)
     except msgspec.ValidationError as error:
         raise UsageError(f"agent chat: {settings!r}: {error}; correct it") from None
-    return ChatAgent(f"chat:{options}", load_model(model), edit, parameters, patience)
+    stream = values.get("stream", "off")
+    if stream not in {"on", "off"}:
+        raise UsageError(f"agent chat: stream={stream} (expected on or off)")
+    asked = load_model(model)
+    if stream == "on" and isinstance(asked, OpenAiCompatible | Anthropic):
+        asked = msgspec.structs.replace(asked, stream=True)
+    return ChatAgent(f"chat:{options}", asked, edit, parameters, patience)
 
 
 def _number(key: str, text: str, kind: type[int] | type[float]) -> float | int:
