@@ -22,9 +22,9 @@ RUN cp -a /srv/mirror.git /srv/pristine.git \
 WORKDIR /work/repo
 COPY setup.sh /srv/setup.sh
 RUN /bin/sh /srv/setup.sh
-RUN chown -R agent:agent /work/repo \
+RUN cp -a /work/repo /srv/verify/repo && chown -R agent:agent /work/repo \
  && [ -z "$(git status --porcelain)" ] \
  && [ "$(git rev-parse HEAD)" = "$HEAD_SHA" ]
 
 # The last layer: a repository whose tests fail has no image.
-RUN run-as-agent /bin/sh -c "${TEST_COMMAND:?}"
+RUN run-as-agent /bin/sh -c "${TEST_COMMAND:?}" 2>&1 | tee /srv/baseline.log

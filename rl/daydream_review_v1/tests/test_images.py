@@ -300,5 +300,5 @@ def test_everything_fetched_for_the_base_image_is_pinned_and_checked() -> None:
 def test_the_last_layer_of_a_repository_image_runs_its_tests() -> None:
     content = (IMAGES / "repo.Dockerfile").read_text()
     last = [line for line in content.splitlines() if line and not line.startswith("#")][-1]
-    assert last == 'RUN run-as-agent /bin/sh -c "${TEST_COMMAND:?}"'
+    assert last == 'RUN run-as-agent /bin/sh -c "${TEST_COMMAND:?}" 2>&1 | tee /srv/baseline.log'
     assert "ARG BASE_IMAGE=daydream-rl/base:latest" in content
