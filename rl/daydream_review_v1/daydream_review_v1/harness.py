@@ -6,6 +6,7 @@ be trained on, and was paid for elsewhere.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import ClassVar, Final
@@ -45,8 +46,6 @@ class ReviewHarnessConfig(vf.HarnessConfig):
     archive_root: str = "/rollout/archive"
     extra_args: list[str] = []
     """More arguments of ``daydream review``."""
-    max_seconds: int = Field(5000, ge=1)
-    """When Daydream ends by itself, below the limit of the rollout."""
     pi_context_window: int = 32_768
     pi_max_tokens: int = 8_192
 
@@ -150,6 +149,10 @@ class ReviewHarness(vf.Harness[ReviewHarnessConfig]):
             "HOME": self.config.home,
             "DAYDREAM_ARCHIVE_DIR": places.archive,
         }
+        if not shell.contained:
+            # Test commands say python and mean the one that this environment was made with.
+            folders = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+            env["PATH"] = os.pathsep.join(filter(None, folders))
         for path, text in wired.files.items():
             await shell.runtime.write(path, text.encode())
         if shell.contained and wired.files:
@@ -171,7 +174,6 @@ class ReviewHarness(vf.Harness[ReviewHarnessConfig]):
             *("--backend", self.config.backend, "--model", wired.model),
             *("--base", task.base_sha, "--test-command", task.test_command),
             *("--archive", places.archive, "--fanout", str(self.config.fanout_concurrency)),
-            *("--max-time", str(self.config.max_seconds)),
             *self.config.extra_args,
         ]
 

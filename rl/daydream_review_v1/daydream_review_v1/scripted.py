@@ -42,7 +42,7 @@ def answer(said: Sequence[Said]) -> Spoken:
     shown = [one.text for one in said if one.role == "tool"]
     if phase.startswith("fix") or phase == "heal":
         return _mend(asked, shown)
-    if phase == "verify":
+    if phase.startswith("verify"):
         return _verify(asked, shown)
     if phase == "intent":
         return Spoken("The change adds a function and its test.")

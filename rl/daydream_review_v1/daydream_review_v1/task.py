@@ -94,7 +94,7 @@ class ReviewTask(vf.Task[ReviewData, ReviewState, ReviewTaskConfig]):
                 trace.state.kept = ""
 
     @vf.metric
-    def review_shape(self, trace: vf.Trace) -> dict[str, float]:
+    async def review_shape(self, trace: vf.Trace) -> dict[str, float]:
         """How much was found, and how much of the reference was met. Never part of the reward."""
         run = archive.Run.read(trace.state.kept, trace.info)
         return {
@@ -105,7 +105,7 @@ class ReviewTask(vf.Task[ReviewData, ReviewState, ReviewTaskConfig]):
         }
 
     @vf.reward(weight=1.0)
-    def intrinsic_composite(self, trace: vf.Trace) -> float:
+    async def intrinsic_composite(self, trace: vf.Trace) -> float:
         """The trajectory score of the archived run; a missing one is worth 0."""
         run = archive.Run.read(trace.state.kept, trace.info)
         said = [str(message.content or "") for message in trace.assistant_messages]

@@ -86,7 +86,8 @@ class ChatBackend:
     def _request(
         self, ask: Ask, messages: list[Message], turn: int, tools: Tools | None
     ) -> Request:
-        nonce = hash_of([self._session, ask.phase, turn])[:16]
+        # The same in every turn, so that the turns of a conversation share their beginning.
+        nonce = hash_of([self._session, ask.phase])[:16]
         first = Message("system", f"{messages[0].text}\nnonce: {nonce}")
         return Request(
             (first, *messages[1:]),
