@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-run setup-dev setup-bench setup-weights run test test-weights check lint bench bench-searches docs pins clean
+.PHONY: help setup-run setup-dev setup-bench setup-weights run test test-weights test-rl check lint bench bench-searches docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,10 @@ test: setup-dev ## Run the default tests (WORKERS=2 of them at a time)
 	$(PYTEST)
 
 lint: setup-dev ## Everything in check but the tests
-	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE) rl
+	$(BIN)/ruff check $(CODE) rl
 	$(BIN)/mypy $(CODE)
+	cd rl/daydream_review_v1 && $(abspath $(BIN))/mypy daydream_review_v1 images/build_images.py
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.budgets
 	$(BIN)/python -m tools.docs --check
@@ -43,6 +44,10 @@ lint: setup-dev ## Everything in check but the tests
 check: lint ## The gate: format, lint, types, imports, budgets, docs, then every test
 	$(PYTEST) --slow --hypothesis-profile=ci
 	$(MAKE) test-weights
+	$(MAKE) test-rl
+
+test-rl: ## Run the tests of rl/ in an environment of their own, whole evaluations included
+	$(MAKE) -C rl test VENV=../$(VENV)-rl
 
 test-weights: setup-weights ## Train a tiny model for real and judge it, offline on one core
 	$(BIN)/python -m pytest --training --slow -W default tests/training
@@ -63,6 +68,6 @@ pins: ## Rewrite requirements/ from pyproject.toml (use the oldest supported Pyt
 	tools/pins.sh $(or $(PYTHON),python3.11)
 
 clean: ## Remove the environment and caches; runs/ stays
-	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* rl/.venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .import_linter_cache
 	find $(CODE) -name __pycache__ -type d -exec rm -rf {} +
