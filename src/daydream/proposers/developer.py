@@ -1,6 +1,7 @@
 """A model rewrites the policy as a Python file. The file runs isolated, wherever it is played."""
 
 import re
+import sys
 from typing import Final
 
 from daydream.errors import UsageError
@@ -76,5 +77,5 @@ def source_of(spec: PolicySpec, scale: float) -> str:
         width=str(width),
         depth=str(depth),
         patience=str(patience),
-        min_gain=repr(float(gain * scale)),
+        min_gain=repr(min(float(gain * scale), sys.float_info.max)),
     )
