@@ -6,6 +6,7 @@ goes on where it stopped and pays for no revision again. Held-out worlds are the
 dream has shown before; they take no part in the choice and judge it afterwards.
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -151,6 +152,14 @@ def check_dreaming(dreaming: Dreaming) -> ChatAgent | None:
         raise UsageError(
             "the sweep objective is normalised by itself (expected --objective sweep without "
             "--normalised); drop one of them"
+        )
+    margin = dreaming.holdout_margin
+    if margin is not None and not math.isfinite(margin):
+        raise UsageError(f"holdout margin is {margin} (expected a finite number)")
+    if margin is not None and dreaming.holdout == 0:
+        raise UsageError(
+            f"holdout margin {margin:g} has no held-out world to hold in (expected --holdout K as "
+            "well); add it, or drop the margin"
         )
     factory = _factory(dreaming.dreamer)
     if not _asks(factory):

@@ -1,4 +1,4 @@
-"""What a developer starts from: the file decides exactly as the built-in policy that it stands for."""
+"""What a developer starts from: a file that decides exactly as the built-in policy it shows."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -19,14 +19,14 @@ from daydream.compare import arm_of
 from daydream.errors import DaydreamError, StoreError, UsageError
 from daydream.store.best import diff_text
 from daydream.store.events import AttemptFinished
-from daydream.store.run_folder import RunFolder
+from daydream.store.run_folder import RunFolder, VersionKept
 from daydream.store.state import RoundState, RunState
 from daydream.summaries import RunResult, result_of_state
 from daydream.tasks.base import TaskInfo, to_measure
 from daydream.tasks.load import load_task
 from daydream.tree import ROOT, Node, Status, Tree
 
-What = Literal["summary", "best", "lineage", "tree", "diff"]
+What = Literal["summary", "best", "lineage", "tree", "diff", "dreams"]
 MAX_TREE_ROWS = 2_000
 MAX_REASON = 200
 """Characters of a failure's reason in the tree."""
@@ -48,7 +48,7 @@ def show(
         The run folder.
     what
         summary: rounds, selections, records; best: the best artifact; lineage: how it came about;
-        tree: every attempt; diff: the best against the root.
+        tree: every attempt; diff: the best against the root; dreams: what models proposed.
     node
         Another attempt than the best, as ROUND:ID (or ID in the last round).
     plot
@@ -67,7 +67,8 @@ def show(
         if plot is not None:
             _plot(plot, what, folder, state, info)
         if json:
-            output.emit(_object(folder, state, info))
+            shown = _dreamt(folder) if what == "dreams" else _object(folder, state, info)
+            output.emit(shown)
             return 0
         if folder.reading.torn is not None:
             output.err().print(f"journal: {folder.reading.torn}", style="yellow", markup=False)
@@ -77,6 +78,8 @@ def show(
             _summary(console, folder, result, info)
         elif what == "tree":
             _tree(console, state, info)
+        elif what == "dreams":
+            _dreams(console, folder)
         else:
             event = _attempt(state, node)
             _VIEWS[what](console, folder, state, event)
@@ -108,6 +111,47 @@ def _summary(console: Console, folder: RunFolder, result: RunResult, info: TaskI
         output.next_step(f"daydream resume {where}", f"daydream show {where} tree")
     else:
         output.next_step(f"daydream show {where} lineage", f"daydream dream {where} --dry-run")
+
+
+def _dreams(console: Console, folder: RunFolder) -> None:
+    """One row for each answer of a model that proposes policies."""
+    versions = folder.versions()
+    where = output.shown(folder.path)
+    if not versions:
+        console.print("No model has proposed a policy in this run.")
+        output.next_step(f"daydream dream {where} --dreamer developer --model mock:")
+        return
+    rows = [
+        (
+            one.dream,
+            str(one.number),
+            one.scores.policy or "-",
+            output.number(one.scores.mean if one.scores.disqualified is None else None),
+            "-" if one.scores.attempts is None else str(one.scores.attempts),
+            shorten(_fate(one), MAX_REASON, placeholder=" ..."),
+        )
+        for one in versions
+    ]
+    columns = ("dream", ">version", "policy", ">replay score", ">attempts", "what became of it")
+    console.print(output.table("What models proposed", columns, rows))
+    kept = [one.file for one in versions if one.file is not None]
+    if kept:
+        output.next_step(f"daydream replay {where} --policy {where}/{kept[-1]}")
+
+
+def _fate(version: VersionKept) -> str:
+    scores = version.scores
+    if scores.problem:
+        return f"no policy: {scores.problem}"
+    out = scores.disqualified
+    if out is not None:
+        return f"disqualified in world {out.world}, batch {out.batch}: {out.reason}"
+    return "not scored yet" if scores.mean is None else "scored"
+
+
+def _dreamt(folder: RunFolder) -> JsonValue:
+    rows: JsonValue = msgspec.to_builtins(folder.versions())
+    return {"run": str(folder.path), "versions": rows}
 
 
 def _attempt(state: RunState, node: str | None) -> AttemptFinished:

@@ -104,7 +104,7 @@ class Transport:
         if told.get("content-type", "").startswith(EVENTS):
             return events_in(text, place)
         try:
-            parsed: JsonValue = json.loads(text)
+            parsed = parsed_json(text)
         except (ValueError, RecursionError):
             raise RequestFailed(
                 f"{place} sent {len(text)} characters that are no JSON (expected one JSON value)",
@@ -185,13 +185,25 @@ def events_in(text: str, place: str) -> JsonValue:
         if name != "data" or value.strip() in {"", DONE}:
             continue
         try:
-            found.append(json.loads(value))
+            found.append(parsed_json(value))
         except (ValueError, RecursionError):
             raise RequestFailed(
                 f"{place} broke off in a stream of {len(text)} characters (expected JSON in each "
                 "event)",
                 retry=True,
             ) from None
+    return found
+
+
+def parsed_json(text: str) -> JsonValue:
+    """Return the JSON value of ``text`` with half surrogate pairs, which nothing stores, as ``?``.
+
+    Raises ``ValueError`` or ``RecursionError`` for what is none.
+    """
+    found: JsonValue = json.loads(text)
+    if "\\ud" in text or "\\uD" in text:
+        whole = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
+        found = json.loads(whole)
     return found
 
 

@@ -5,6 +5,7 @@ and where revisions are kept comes from outside as a :class:`Studio`, so nothing
 model or a disk. What is shown was revealed to a policy; a held-out world is not in the pool.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -259,10 +260,10 @@ class Asking(ABC):
 
 def fenced(name: str, text: str, language: str) -> str:
     """Return a file as questions show it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"File: {name}\n{fence}{language}\n{clean_text(text, TEXT_SHOWN).rstrip()}\n{fence}"
+    shown = clean_text(text, TEXT_SHOWN).rstrip()
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"File: {name}\n{fence}{language}\n{shown}\n{fence}"
 
 
 def _result(scored: Scored, beside: Scored | None) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from bisect import bisect_right
 from typing import Final
 
 from daydream.errors import UsageError
@@ -14,7 +15,7 @@ from daydream.proposers.asked import Asking, fenced
 from daydream.tree import Pool
 
 FILE: Final = "policy.py"
-_FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)\n?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"`{3,}|~{3,}")
 _POLICY: Final = re.compile(r"^(class (Policy|OptimalPolicy)\b|def select_batch\b)", re.MULTILINE)
 
 
@@ -28,7 +29,7 @@ class Developer(Asking):
 
     def extract(self, answer: str) -> str:
         """Return the last fenced block that defines a policy."""
-        blocks = [match[2] for match in _FENCE.finditer(answer)]
+        blocks = fenced_blocks(answer)
         found = [block for block in blocks if _POLICY.search(block)]
         if not found:
             raise UsageError(
@@ -58,6 +59,26 @@ class Developer(Asking):
     def listed(self, text: str) -> str:
         """Return an earlier file."""
         return fenced(FILE, text, "python")
+
+
+def fenced_blocks(answer: str) -> list[str]:
+    """Return the fenced blocks of ``answer`` that are closed, in time linear in its length."""
+    lines = answer.split("\n")
+    closings: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        if line.startswith(("```", "~~~")):
+            closings.setdefault(line.rstrip(), []).append(number)
+    blocks: list[str] = []
+    number = 0
+    while number < len(lines):
+        opening = _FENCE.match(lines[number])
+        ends = closings.get(opening[0], []) if opening else []
+        following = bisect_right(ends, number)
+        if following < len(ends):
+            blocks.append("\n".join(lines[number + 1 : ends[following]]))
+            number = ends[following]
+        number += 1
+    return blocks
 
 
 def source_of(spec: PolicySpec, scale: float) -> str:

@@ -50,6 +50,38 @@ _POLICY = re.compile(r"\d{3,}-.+\.(?:json|py)", re.ASCII)
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 
 
+class FaultKept(msgspec.Struct, frozen=True):
+    """Why a version was disqualified."""
+
+    world: int
+    batch: int
+    reason: str
+
+
+class ScoresKept(msgspec.Struct, frozen=True):
+    """What became of a version, as far as it was found out."""
+
+    policy: str = ""
+    mean: float | None = None
+    attempts: int | None = None
+    disqualified: FaultKept | None = None
+    problem: str = ""
+
+
+class VersionKept(msgspec.Struct, frozen=True):
+    """What a model proposed, as ``dreams/`` keeps it."""
+
+    dream: str
+    """Round and identity of the dream, such as ``001-c7d9cc35``."""
+    number: int
+    file: str | None
+    """The policy in the run folder; None where the answer held none."""
+    scores: ScoresKept
+
+
+_SCORES = msgspec.json.Decoder(ScoresKept)
+
+
 class RunFolder:
     """One open run folder; a context manager. Make one with :meth:`create` or :meth:`open`.
 
@@ -259,6 +291,27 @@ class RunFolder:
         """Keep one file of what a model proposed in ``dreams/DREAM/NAME``."""
         data = body.encode("utf-8") if isinstance(body, str) else dumps(body) + b"\n"
         self._replace(self.path / "dreams" / dream / name, data)
+
+    def versions(self) -> list[VersionKept]:
+        """Return what models proposed in this run's dreams, by round and number."""
+        found: list[VersionKept] = []
+        for path in (self.path / "dreams").glob("*/version-*.answer.md"):
+            name = path.name.removesuffix(".answer.md")
+            number = name.removeprefix("version-")
+            if not number.isdecimal():
+                continue
+            scores, body = path.with_name(f"{name}.scores.json"), ScoresKept()
+            if scores.exists():
+                try:
+                    body = _SCORES.decode(_read(scores))
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    raise _malformed(scores, error, "scores of a version") from None
+            files = [path.with_name(f"{name}.{ending}") for ending in ("py", "json")]
+            named = [f"dreams/{path.parent.name}/{one.name}" for one in files if one.exists()]
+            found.append(
+                VersionKept(path.parent.name, int(number), named[0] if named else None, body)
+            )
+        return sorted(found, key=lambda one: (one.dream, one.number))
 
     def policies(self) -> tuple[str, ...]:
         """Return the file names of the policy versions, oldest first."""
