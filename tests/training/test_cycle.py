@@ -79,6 +79,13 @@ def test_a_night_trains_an_adapter_that_is_better_and_the_gate_promotes_it(
     assert not compare(dpo.scores, sft.scores).worse
     # What the commands measured in their own processes is what is measured here.
     assert sum(dpo.scores) / len(dpo.scores) == verdict["trial"]["candidate"]
+    # Killed after the check, a night goes on: nothing is trained or judged a second time.
+    (lab.home / "nights" / "001" / "result.json").unlink()
+    resumed = daydream(
+        "night", "--base", str(lab.base), "--config", str(lab.recipe),
+        "--home", str(lab.home), "--json",
+    ).json  # fmt: skip
+    assert resumed == night
     again = daydream("cycles", "--home", str(lab.home), "--json").json["cycles"]
     assert [(one["decision"], one["attempts"]) for one in again] == [("promoted", 1_600)]
     assert again[0]["candidate"] > again[0]["incumbent"]

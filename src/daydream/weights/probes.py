@@ -42,8 +42,22 @@ class ProbeSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hash(self) -> str:
-        """Content hash of everything above."""
-        return hash_of(self)
+        """Content hash of everything above, spelled out so that no new field changes it."""
+        how = [self.sampling.temperature, self.sampling.max_tokens, self.sampling.seed]
+        asked = [
+            [
+                one.task,
+                one.evaluator,
+                one.stratum,
+                one.form,
+                [[message.role, message.text] for message in one.prompt],
+                list(one.keys),
+            ]
+            for one in self.probes
+        ]
+        return hash_of(
+            [self.model, self.form, how, self.chunk, asked, list(self.protected), self.evaluator]
+        )
 
     @property
     def strata(self) -> dict[str, int]:

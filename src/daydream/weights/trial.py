@@ -69,8 +69,8 @@ def compare(candidate: Sequence[float], incumbent: Sequence[float]) -> Trial:
         losses=losses,
         p_better=tail(wins, unequal),
         p_worse=tail(losses, unequal),
-        low=(2 * low - 1) * unequal / count,
-        high=(2 * high - 1) * unequal / count,
+        low=(2 * low - 1) * unequal / count + 0.0,  # never -0.0
+        high=(2 * high - 1) * unequal / count + 0.0,
     )
 
 

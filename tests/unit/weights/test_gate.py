@@ -138,6 +138,25 @@ def test_another_version_of_the_gate_or_of_an_evaluator_is_refused(
         _check(Gate(tmp_path / "old", now=lambda: 0.0), "openai/x", skills)
 
 
+def test_the_hash_of_a_probe_set_is_pinned_and_sees_every_part(tmp_path: Path) -> None:
+    made = freeze(NAMES[:3], BASE, Solver(set()), Sampling())
+    assert made.hash == "6061db95da24400d10f5dc641163249085145cbf342b3224ef9f488fb619792d"
+    first = made.probes[0]
+    changes: tuple[dict[str, object], ...] = (
+        {"model": "local:other"},
+        {"sampling": Sampling(temperature=0.5)},
+        {"chunk": 3},
+        {"protected": ("3 leaves",)},
+        {"evaluator": "gate/2"},
+        {"probes": made.probes[1:]},
+        {"probes": (msgspec.structs.replace(first, evaluator="x"), *made.probes[1:])},
+        {"probes": (msgspec.structs.replace(first, stratum="x"), *made.probes[1:])},
+        {"probes": (msgspec.structs.replace(first, prompt=()), *made.probes[1:])},
+    )
+    hashes = {msgspec.structs.replace(made, **change).hash for change in changes}
+    assert len(hashes | {made.hash}) == len(changes) + 1
+
+
 def test_the_probes_of_strata_are_even_and_asked_once(tmp_path: Path) -> None:
     made = freeze([*NAMES, *NAMES], BASE, Solver(set()), Sampling(), most=10)
     assert made.strata == {"3 leaves": 5, "4 leaves": 5}
