@@ -317,14 +317,21 @@ def _resident(first: int) -> int:
 
 
 def _end(first: int) -> None:
-    """Kill a plain job, whatever it started, and reap it."""
-    while left := _tree(first):
-        for pid, one in left.items():
-            supervisor.send(pid, one, signal.SIGKILL)
+    """Kill a plain job and all that was seen of it, wait until it is gone, and reap it."""
+    seen = _tree(first)
+    while True:
+        table = supervisor.process_table()
+        alive = {pid for pid, one in seen.items() if pid in table and table[pid].start == one.start}
+        # An orphan in a session of its own is found by who made it, as long as that one is seen.
+        for pid in alive:
+            seen.update(supervisor.below(table, pid))
+        seen.update(_tree(first))
+        for pid in alive:
+            supervisor.send(pid, seen[pid], signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(first, os.WNOHANG)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(first, 0)
+            os.waitpid(first, 0 if not alive else os.WNOHANG)
+        if not alive:
+            return
 
 
 class Memory:
