@@ -27,6 +27,7 @@ TASKS: Final[Mapping[str, str]] = {
 }
 TASK_ALIASES: Final[Mapping[str, str]] = {
     "autocorr": "autocorrelation",
+    "human-eval": "humaneval",
     "packing": "circle-packing",
     "sumdiff": "sum-diff",
 }

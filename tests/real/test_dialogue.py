@@ -46,6 +46,11 @@ def talking(
         yield dialogue
 
 
+bubblewrap_first = pytest.mark.parametrize(
+    "sandbox",
+    [SANDBOXES[0], pytest.param(SANDBOXES[1], marks=pytest.mark.slow)],
+    ids=["bubblewrap", "process"],
+)
 both = pytest.mark.parametrize("sandbox", SANDBOXES, ids=["bubblewrap", "process"])
 
 
@@ -101,7 +106,7 @@ def test_a_job_that_is_not_at_its_turn_does_nothing(sandbox: Sandbox) -> None:
         assert job._place.cpu_s() - before > 0.05
 
 
-@both
+@bubblewrap_first
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
