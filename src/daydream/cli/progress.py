@@ -153,16 +153,22 @@ def _event(notice: Notice) -> dict[str, JsonValue]:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C sets; the second ends the process at once, resumably."""
+def interruptible(
+    first: str = "finishing the attempts in flight; Ctrl-C again stops at once",
+    second: str = "stopped at once; what is in the journal is kept",
+) -> Iterator[threading.Event]:
+    """Give an event that the first Ctrl-C sets; the second ends the process at once.
+
+    What each of them says is what that means for the work at hand.
+    """
     event = threading.Event()
 
     def handle(signum: int, frame: FrameType | None) -> None:
         if event.is_set():
-            os.write(2, b"\nstopped at once; what is in the journal is kept\n")
+            os.write(2, f"\n{second}\n".encode())
             os._exit(130)
         event.set()
-        os.write(2, b"\nfinishing the attempts in flight; Ctrl-C again stops at once\n")
+        os.write(2, f"\n{first}\n".encode())
 
     before = signal.signal(signal.SIGINT, handle)
     try:

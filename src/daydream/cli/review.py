@@ -9,17 +9,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import msgspec
 from cyclopts import Parameter
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.prompt import Confirm
 from rich.syntax import Syntax
 
 from daydream.canonical import JsonValue, hash_of
 from daydream.cli import output, results
 from daydream.cli.progress import interruptible
-from daydream.config import ARCHIVE_VARIABLE, environment_layer, mocking, resolve, variable
+from daydream.config import (
+    ARCHIVE_VARIABLE,
+    RunSettings,
+    environment_layer,
+    file_layer,
+    mocking,
+    resolve,
+    variable,
+)
 from daydream.errors import UsageError
 from daydream.review.archive import Archive
 from daydream.review.flow import Review
@@ -31,6 +40,7 @@ from daydream.review.reviewers import Asking, open_backend
 from daydream.review.tools import Shell
 from daydream.review.trajectory import Agent, Recorder
 from daydream.sandbox.workspace import remove_tree
+from daydream.tasks.folder_settings import SETTINGS_FILE
 
 ARCHIVE = Path("~/.daydream/archive")
 
@@ -50,8 +60,10 @@ class ReviewFlags:
     """Conversations held at a time."""
     max_requests: int | None = None
     """Stop asking after so many requests; what was found until then is reported."""
+    max_time: float | None = None
+    """Stop asking after so many seconds."""
     budget: str = ""
-    """Stop asking when so much is spent: 1usd, 2Mtok."""
+    """Stop asking when so much is spent: 1usd, 2Mtok, 1h, or several with commas."""
     archive: Path | None = None
     """Folder of archives. [default: DAYDREAM_ARCHIVE_DIR, else ~/.daydream/archive]"""
 
@@ -101,14 +113,22 @@ def review(
     options = _options(asked, wanted)
     root = _archive_root(asked)
     chatty = not json and not non_interactive and sys.stdin.isatty() and sys.stdout.isatty()
-    with _room(root) as room, interruptible() as interrupted:
+    settings = _settings()
+    with (
+        _room(root) as room,
+        interruptible(
+            "stopping once the requests in flight are answered; Ctrl-C again stops at once",
+            "stopped at once; nothing of yours was changed",
+        ) as interrupted,
+        _Phases(as_json=json) as shown,
+    ):
         repository = Repository(path, room)
         session = _session(repository, asked)
         recorder = Recorder(session, Agent("daydream", _version(), asked.model), _clock)
         around = Surroundings(
             clock=_clock,
             confirm=lambda items, verdicts: wanted.yes or (chatty and _agree(items, verdicts)),
-            notify=lambda phase: _notify(phase, as_json=json),
+            notify=shown.notify,
             interrupted=interrupted,
             version=_version(),
         )
@@ -117,19 +137,20 @@ def review(
             model=asked.model or ("mock:" if mocking() else ""),
             budget=asked.budget,
             max_requests=asked.max_requests,
+            max_time=asked.max_time,
+            prices=settings.prices,
             session=session,
             interrupted=interrupted,
         )
         with open_backend(asking) as backend:
             archive = Archive(root, session)
-            level = resolve([environment_layer()]).sandbox
             flow = Review(
                 repository,
                 backend,
                 options,
                 archive=archive,
                 recorder=recorder,
-                shell=Shell(level),
+                shell=Shell(resolve([environment_layer()]).sandbox),
                 around=around,
             )
             done = flow.run()
@@ -142,6 +163,8 @@ def _options(asked: ReviewFlags, wanted: FixFlags) -> Options:
         raise UsageError(f"--fanout is {asked.fanout} (expected at least 1)")
     if asked.max_requests is not None and asked.max_requests < 1:
         raise UsageError(f"--max-requests is {asked.max_requests} (expected at least 1)")
+    if asked.max_time is not None and not asked.max_time > 0:
+        raise UsageError(f"--max-time is {asked.max_time:g} (expected seconds, more than 0)")
     if not wanted.fix and (wanted.yes or wanted.push or wanted.in_place):
         raise UsageError("--no-fix leaves nothing for --yes, --push and --in-place; drop them")
     return Options(
@@ -152,6 +175,15 @@ def _options(asked: ReviewFlags, wanted: FixFlags) -> Options:
         test_command=wanted.test_command,
         fanout=asked.fanout,
     )
+
+
+def _settings() -> RunSettings:
+    """Return what ./daydream.toml and the environment say, for prices.
+
+    The file may be the checkout's own, so nothing in it chooses where commands run.
+    """
+    own = Path(SETTINGS_FILE)
+    return resolve([*([file_layer(own)] if own.is_file() else []), environment_layer()])
 
 
 def _clock() -> float:
@@ -181,33 +213,63 @@ def _room(root: Path) -> Iterator[Path]:
     work = root / "work"
     try:
         work.mkdir(parents=True, exist_ok=True)
-        for old in work.iterdir():
-            with contextlib.suppress(OSError), (old / "lock").open("wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(old)
-        room = work / f"{os.getpid()}-{time.monotonic_ns()}"
-        room.mkdir(mode=0o755)
-        held = (room / "lock").open("wb")
+        with (work / "lock").open("wb") as turn:
+            # One at a time, so that nobody takes a folder without a lock yet for a leftover.
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            for old in work.iterdir():
+                with contextlib.suppress(OSError), (old / "lock").open("wb") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove_tree(old)
+            room = work / f"{os.getpid()}-{time.monotonic_ns()}"
+            room.mkdir(mode=0o755)
+            held = (room / "lock").open("wb")
+            fcntl.flock(held, fcntl.LOCK_EX)
     except OSError as error:
         raise UsageError(
             f"the archive {root} cannot be used: {error.strerror}; name another with --archive"
         ) from None
     with held:
-        fcntl.flock(held, fcntl.LOCK_EX)
         try:
             yield room
         finally:
             remove_tree(room)
 
 
-def _notify(phase: Phase, *, as_json: bool) -> None:
-    if as_json:
-        event = "phase_done" if phase.ended else "phase"
-        output.emit({"event": event, "phase": phase.name, "detail": phase.detail})
-        return
-    mark = "done" if phase.ended else "..."
-    style = "dim" if not phase.ended else ""
-    output.err().print(f"{phase.name:7} {mark:4} {phase.detail}", style=style, markup=False)
+class _Phases:
+    """Shows the phases: a live line on a terminal, plain lines elsewhere, JSON lines when asked."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        self._console = output.err()
+        self._live: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._quiet()
+
+    def notify(self, phase: Phase) -> None:
+        """Tell that a phase began or ended."""
+        if self._json:
+            event = "phase_done" if phase.ended else "phase"
+            output.emit({"event": event, "phase": phase.name, "detail": phase.detail})
+            return
+        self._quiet()
+        if phase.ended:
+            self._console.print(f"{phase.name:7} {phase.detail or 'done'}", markup=False)
+        elif self._console.is_terminal:
+            columns = (TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+            self._live = Progress(SpinnerColumn(), *columns, console=self._console, transient=True)
+            self._live.add_task(f"{phase.name:7} {phase.detail}")
+            self._live.start()
+        else:
+            self._console.print(f"{phase.name:7} ... {phase.detail}", markup=False)
+
+    def _quiet(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
 
 def _agree(items: Sequence[Item], verdicts: Sequence[Verdict]) -> bool:

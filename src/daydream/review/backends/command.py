@@ -1,57 +1,52 @@
 """The agent programs ``claude``, ``codex`` and ``pi`` as reviewers: thin, over their command lines.
 
 A program works in a private copy of the checkout, so what it changes there counts only for files
-in scope, which the host takes over. Its own keys are the user's; it runs as he would run it. Its
-output is read as JSON lines: the last words, and what it used.
+in scope, which the host takes over. Its own keys are the user's, so it gets no shell of its own to
+carry them away; codex has one inside of its own sandbox. How a program reports is read where agents
+read it, :mod:`daydream.agents.programs`; which files it looked at is read here.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from daydream.agents.programs.base import Program, Told, events_of, text_at
+from daydream.agents.programs.claude import Claude
+from daydream.agents.programs.codex import Codex
+from daydream.agents.programs.pi import Pi
 from daydream.canonical import JsonValue, clean_text
 from daydream.config import user_environment
-from daydream.errors import EnvironmentMissing, ModelError
-from daydream.llm.base import at, whole_at
+from daydream.errors import EnvironmentMissing, ModelError, Stopped
+from daydream.llm.base import at
 from daydream.review.backends.base import Ask
 from daydream.review.tools import Tools
 from daydream.review.trajectory import Call, Fork
 from daydream.sandbox.base import Job, Limits
 from daydream.sandbox.process import ProcessSandbox
 from daydream.sandbox.workspace import workspace
-from daydream.store.events import Usage
 
 WALL_S: Final = 1_800.0
 OUTPUT: Final = 32 << 20
 
 
-class Heard(NamedTuple):
-    """What a program said."""
+class Reviewer(NamedTuple):
+    """How one program is called as a reviewer, and which tools it says it used."""
 
-    text: str
-    usage: Usage
-    calls: tuple[Call, ...]
-    model: str
-
-
-class Program(NamedTuple):
-    """How one program is called and read."""
-
-    name: str
+    program: Program
     argv: Callable[[str, Ask, bool], list[str]]
     """From the model, the question and whether files may change, to the command line."""
-    hear: Callable[[Sequence[JsonValue]], Heard]
-    install: str
+    calls: Callable[[Sequence[JsonValue]], Iterator[Call]]
+    takes_system: bool
+    """Whether the system message has a place on the command line."""
 
 
 def _claude(model: str, ask: Ask, writes: bool) -> list[str]:
-    tools = "Read,Grep,Glob,Bash" + (",Edit,Write" if writes else "")
+    tools = "Read,Grep,Glob" + (",Edit,Write" if writes else "")
     return [
         *("claude", "-p", "--output-format", "stream-json", "--verbose"),
         *(("--model", model) if model else ()),
-        *("--append-system-prompt", ask.system, "--allowedTools", tools),
+        *("--append-system-prompt", ask.system, "--tools", tools, "--allowedTools", tools),
         *("--permission-mode", "acceptEdits" if writes else "default"),
     ]
 
@@ -59,119 +54,73 @@ def _claude(model: str, ask: Ask, writes: bool) -> list[str]:
 def _codex(model: str, ask: Ask, writes: bool) -> list[str]:
     del ask
     return [
-        *("codex", "exec", "--experimental-json", "--skip-git-repo-check"),
-        *(("--model", model) if model else ()),
-        *("--sandbox", "workspace-write" if writes else "read-only", "-"),
+        *("codex", "exec", "--json", "--skip-git-repo-check"),
+        *("-s", "workspace-write" if writes else "read-only"),
+        *(("-m", model) if model else ()),
+        "-",
     ]
 
 
 def _pi(model: str, ask: Ask, writes: bool) -> list[str]:
-    tools = "read,grep,find,ls,bash" + (",edit,write" if writes else "")
+    tools = "read,grep,find,ls" + (",edit,write" if writes else "")
     return [
-        *("pi", "--mode", "json"),
+        *("pi", "--mode", "json", "-p", "--no-session", "--tools", tools),
         *(("--model", model) if model else ()),
-        *("--append-system-prompt", ask.system, "--tools", tools, ask.user),
+        *("--append-system-prompt", ask.system),
     ]
 
 
-def _hear_claude(lines: Sequence[JsonValue]) -> Heard:
-    text, usage, calls, model = "", Usage(), [], ""
-    for line in lines:
-        model = str(at(line, "message", "model") or model)
-        calls += list(_tool_uses(at(line, "message", "content"), "tool_use", "input"))
-        if at(line, "type") == "result":
-            text = str(at(line, "result") or "")
-            inputs = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-            read = sum(whole_at(line, "usage", key) or 0 for key in inputs)
-            cost = at(line, "total_cost_usd")
-            usage += Usage(
-                whole_at(line, "num_turns") or 1,
-                read,
-                whole_at(line, "usage", "output_tokens") or 0,
-                float(cost) if isinstance(cost, int | float) else None,
-            )
-    return Heard(text, usage, tuple(calls), model)
+def _claude_calls(events: Sequence[JsonValue]) -> Iterator[Call]:
+    for event in events:
+        content = at(event, "message", "content")
+        for one in content if isinstance(content, list) else ():
+            if at(one, "type") == "tool_use":
+                yield _call(at(one, "id"), at(one, "name"), at(one, "input"))
 
 
-def _hear_codex(lines: Sequence[JsonValue]) -> Heard:
-    text, usage, calls = "", Usage(), []
-    for line in lines:
-        kind = at(line, "item", "type")
-        if kind in ("agent_message", "assistant_message"):
-            text = str(at(line, "item", "text") or text)
-        if kind == "command_execution" and at(line, "type") == "item.completed":
-            command = str(at(line, "item", "command") or "")
-            calls.append(Call(str(at(line, "item", "id") or "call"), "bash", {"command": command}))
-        if at(line, "type") == "turn.completed":
-            usage += Usage(
-                1,
-                whole_at(line, "usage", "input_tokens") or 0,
-                whole_at(line, "usage", "output_tokens") or 0,
-            )
-    return Heard(text, usage, tuple(calls), "")
+def _codex_calls(events: Sequence[JsonValue]) -> Iterator[Call]:
+    for event in events:
+        item = at(event, "item")
+        if at(event, "type") == "item.completed" and at(item, "type") == "command_execution":
+            yield _call(at(item, "id"), "bash", {"command": text_at(item, "command")})
 
 
-def _hear_pi(lines: Sequence[JsonValue]) -> Heard:
-    text, usage, calls, model = "", Usage(), [], ""
-    for line in lines:
-        kind = at(line, "type")
-        if kind == "tool_execution_start":
-            arguments = at(line, "args")
-            told: dict[str, object] = dict(arguments) if isinstance(arguments, Mapping) else {}
-            identity = str(at(line, "toolCallId") or "call")
-            calls.append(Call(identity, str(at(line, "toolName") or ""), told))
-        if kind == "message_end" and at(line, "message", "role") == "assistant":
-            content = at(line, "message", "content")
-            parts = [
-                str(at(one, "text"))
-                for one in (content if isinstance(content, list) else ())
-                if at(one, "type") == "text"
-            ]
-            text = "".join(parts) or text
-            model = str(at(line, "message", "model") or model)
-            usage += Usage(
-                1,
-                whole_at(line, "message", "usage", "input") or 0,
-                whole_at(line, "message", "usage", "output") or 0,
-            )
-    return Heard(text, usage, tuple(calls), model)
+def _pi_calls(events: Sequence[JsonValue]) -> Iterator[Call]:
+    for event in events:
+        if at(event, "type") == "tool_execution_start":
+            yield _call(at(event, "toolCallId"), at(event, "toolName"), at(event, "args"))
 
 
-def _tool_uses(content: JsonValue, kind: str, key: str) -> Iterator[Call]:
-    for one in content if isinstance(content, list) else ():
-        if at(one, "type") == kind:
-            given = at(one, key)
-            told: dict[str, object] = dict(given) if isinstance(given, Mapping) else {}
-            yield Call(str(at(one, "id") or "call"), str(at(one, "name") or ""), told)
+def _call(identity: JsonValue, name: JsonValue, given: JsonValue) -> Call:
+    told: dict[str, object] = dict(given) if isinstance(given, Mapping) else {}
+    return Call(str(identity or "call"), str(name or ""), told)
 
 
-PROGRAMS: Final = {
-    "claude": Program(
-        "claude", _claude, _hear_claude, "npm install -g @anthropic-ai/claude-code, then claude"
-    ),
-    "codex": Program(
-        "codex", _codex, _hear_codex, "npm install -g @openai/codex, then codex login"
-    ),
-    "pi": Program("pi", _pi, _hear_pi, "npm install -g @earendil-works/pi-coding-agent, then pi"),
+REVIEWERS: Final = {
+    "claude": Reviewer(Claude(), _claude, _claude_calls, takes_system=True),
+    "codex": Reviewer(Codex(), _codex, _codex_calls, takes_system=False),
+    "pi": Reviewer(Pi(), _pi, _pi_calls, takes_system=True),
 }
 
 
 class CommandBackend:
     """One agent program."""
 
-    def __init__(self, program: Program, model: str) -> None:
-        self._program = program
+    def __init__(self, reviewer: Reviewer, model: str, stop: Callable[[], bool]) -> None:
+        self._reviewer = reviewer
         self._model = model
-        if shutil.which(program.name) is None:
+        self._stop = stop
+        facts = reviewer.program.facts
+        if shutil.which(facts.name) is None:
             raise EnvironmentMissing(
-                f"backend {program.name} is not installed (expected {program.name} on PATH); "
-                f"install it: {program.install}; or use --backend chat"
+                f"backend {facts.name} is not installed (expected {facts.name} on PATH); install "
+                f"it: {facts.install}, then {facts.login}; or use --backend chat"
             )
 
     @property
     def name(self) -> str:
         """The program's name."""
-        return self._program.name
+        return self._reviewer.program.facts.name
 
     @property
     def model(self) -> str:
@@ -185,43 +134,52 @@ class CommandBackend:
         with workspace() as place:
             copy = place / "repo"
             shutil.copytree(tools.tree, copy, symlinks=True)
-            heard = self._run(ask, copy, writes=bool(tools.scope))
+            events, how = self._run(ask, copy, writes=bool(tools.scope))
+            told = self._reviewer.program.read(events)
             fork.add(
                 "agent",
-                heard.text,
-                model=heard.model or self._model,
-                calls=heard.calls,
-                usage=heard.usage,
+                told.text,
+                model=told.model or self._model,
+                calls=tuple(self._reviewer.calls(events)),
+                usage=told.usage,
             )
+            self._check(told, len(events), how)
             for name in sorted(tools.scope):
                 _take_over(copy / name, tools, name)
-        return heard.text
+        return told.text
 
-    def _run(self, ask: Ask, copy: Path, *, writes: bool) -> Heard:
-        program = self._program
-        prefix = "" if program.name != "codex" else f"{ask.system}\n\n"
+    def _run(self, ask: Ask, copy: Path, *, writes: bool) -> tuple[list[JsonValue], str]:
+        """Return what it printed as JSON, and how it ended where it did not end well."""
+        prefix = "" if self._reviewer.takes_system else f"{ask.system}\n\n"
         job = Job(
-            argv=tuple(program.argv(self._model, ask, writes)),
+            argv=tuple(self._reviewer.argv(self._model, ask, writes)),
             cwd=str(copy),
-            env=user_environment(),
-            stdin=f"{prefix}{ask.user}".encode(),
+            env={**user_environment(), **self._reviewer.program.facts.quiet},
+            stdin=f"{prefix}{ask.user}".encode("utf-8", "replace"),
             scratch=(str(copy),),
         )
-        done = ProcessSandbox().run(job, Limits(wall_s=WALL_S, output_bytes=OUTPUT))
+        limits = Limits(wall_s=WALL_S, output_bytes=OUTPUT)
+        done = ProcessSandbox().run_until(job, limits, self._stop)
+        if done.outcome == "stopped":
+            raise Stopped("interrupted", exit_code=130)
         said = clean_text(done.stderr.decode("utf-8", "replace").strip()[-600:], 600)
-        if (done.outcome, done.exit) != ("exited", 0):
-            how = f"exit status {done.exit}" if done.outcome == "exited" else done.outcome
+        how = f"exit status {done.exit}" if done.outcome == "exited" else done.outcome
+        ended = (done.outcome, done.exit) == ("exited", 0)
+        return list(events_of(done.stdout)), "" if ended else f"{how}: {said or 'no word'}"
+
+    def _check(self, told: Told, count: int, how: str) -> None:
+        title = self._reviewer.program.facts.title
+        if how:
+            why = clean_text(told.error, 600)
             raise ModelError(
-                f"{program.name} ended with {how}: {said or 'no word'} (expected 0); try it by hand"
+                f"{title} ended with {how}{f': {why}' if why else ''} (expected 0); try it by hand"
             )
-        lines = [value for line in done.stdout.splitlines() if (value := _parsed(line)) is not None]
-        heard = program.hear(lines)
-        if not heard.text.strip():
+        if told.error or not told.text.strip():
+            why = clean_text(told.error, 600) or "no word"
             raise ModelError(
-                f"{program.name} said nothing in {len(lines)} lines of JSON (expected an answer): "
-                f"{said or 'no word'}"
+                f"{title} gave no answer in {count} lines of JSON: {why} (expected one); try it by "
+                "hand"
             )
-        return heard
 
 
 def _take_over(place: Path, tools: Tools, name: str) -> None:
@@ -231,11 +189,3 @@ def _take_over(place: Path, tools: Tools, name: str) -> None:
     data = place.read_bytes()
     if not original.is_file() or original.read_bytes() != data:
         tools.take(name, data)
-
-
-def _parsed(line: bytes) -> JsonValue:
-    try:
-        value: JsonValue = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value
