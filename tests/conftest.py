@@ -82,12 +82,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--training", action="store_true", help="collect tests/training, which needs torch"
     )
+    parser.addoption("--model", action="store_true", help="collect tests/model: make test-model")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the tests that need the extra ``weights``, unless they are asked for."""
-    training = collection_path == ROOT / "tests" / "training"
-    return True if training and not config.getoption("--training") else None
+    """Leave out the tests that need heavy extras, unless they are asked for."""
+    asked = {"training": config.getoption("--training"), "model": config.getoption("--model")}
+    apart = collection_path.parent == ROOT / "tests" and not asked.get(collection_path.name, True)
+    return True if apart else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

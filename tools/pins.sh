@@ -32,6 +32,8 @@ rm -rf "$work/venv"
 install -r "$work/before" -e '.[weights]'
 # A wheel for one kind of machine has a local part that no index serves.
 frozen | grep -vxF -f "$work/before" | sed 's/+.*//' >"$work/weights"
+install -e '.[local-model]'
+frozen | grep -vxF -f "$work/before" | sed 's/+.*//' | grep -vxF -f "$work/weights" >"$work/model"
 
 {
     echo "# What builds the package. Made by \`make pins\`."
@@ -56,3 +58,8 @@ frozen | grep -vxF -f "$work/before" | sed 's/+.*//' >"$work/weights"
     echo "-r dev.txt"
     cat "$work/weights"
 } >requirements/weights.txt
+{
+    echo "# What serves the packaged small model, on top of weights.txt. Made by \`make pins\`."
+    echo "-r weights.txt"
+    cat "$work/model"
+} >requirements/model.txt

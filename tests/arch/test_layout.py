@@ -113,14 +113,14 @@ def test_the_supervisor_of_a_job_imports_the_standard_library_alone() -> None:
 def test_pins_are_exact_and_within_the_bounds_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins: dict[str, Version] = {}
-    for name in ("build", "run", "dev", "bench", "weights"):
+    for name in ("build", "run", "dev", "bench", "weights", "model"):
         for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines():
             if not line.startswith(("#", "-r ")):
                 pin = re.fullmatch(r"([\w.-]+)==([\w.]+)", line, re.ASCII)
                 assert pin is not None, line
                 pins[canonicalize_name(pin[1])] = Version(pin[2])
     extras = project["optional-dependencies"]
-    families = ("tasks", "dev", "bench", "weights")
+    families = ("tasks", "dev", "bench", "weights", "local-model")
     for text in (*project["dependencies"], *(text for name in families for text in extras[name])):
         wanted = Requirement(text)
         if wanted.name != "daydream-rsi":
