@@ -279,3 +279,35 @@ def test_a_dry_run_starts_no_program() -> None:
     assert (found["agent"], found["calls"]) == ("cli:claude", 32)
     assert found["likely_usd"] is None
     assert not Path("runs").exists()
+
+
+@pytest.mark.slow
+def test_a_command_is_ended_by_ctrl_c_and_what_a_failed_one_reports_counts() -> None:
+    problem(EVALUATOR)
+    Path("spend.py").write_text(
+        "import json, os\n"
+        "report = json.load(open(os.environ['DAYDREAM_CONTEXT']))['report']\n"
+        'open(report, \'w\').write(\'{"requests": 2, "input_tokens": 9, "cost_usd": 0.5}\')\n'
+    )
+    command = f"command:{{python}} {Path('spend.py').resolve()}"
+    flags = ("--rounds", "1", "--policy", "parallel_refine-w9-d1", "--workers", "1", "--json")
+    done = daydream(
+        "run", "task", "--agent", command, *flags, "--max-calls", "2", "--out", "a"
+    ).json
+    assert (done["calls"], done["rounds"][0]["failures"]) == (2, 2)
+    usage = done["rounds"][0]["usage"]
+    assert (usage["requests"], usage["input_tokens"], usage["cost_usd"]) == (4, 18, 1.0)
+    failed = daydream("run", "task", "--agent", command, *flags, "--out", "b", code=1).json
+    assert "5 attempts in a row" in failed["stopped"]
+    assert not Path("b/replies.sqlite").exists()
+    Path("wait.py").write_text("import os, time\nos.fork()\ntime.sleep(600)\n")
+    word = str(Path("wait.py").resolve())
+    process = start("run", "task", "--agent", f"command:{{python}} {word}", "--out", "c")
+    assert any(_waits(word) for _ in range(5_000))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert not _left(word)
+
+
+def _waits(program: str) -> bool:
+    return any("daydream run" not in line and "-m" not in line for line in _left(program))

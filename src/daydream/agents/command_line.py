@@ -15,7 +15,7 @@ is split into words and started without a shell.
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,8 +25,9 @@ from daydream.agents.base import AttemptContext, Proposal
 from daydream.agents.history import write_history
 from daydream.canonical import JsonObject, clean_text, dumps
 from daydream.config import user_environment
-from daydream.errors import AgentError, TaskError, UsageError
-from daydream.sandbox.base import ExecResult, Job, Limits, Sandbox
+from daydream.errors import AgentError, Stopped, TaskError, UsageError
+from daydream.llm.client import Line
+from daydream.sandbox.base import ExecResult, Job, Limits, Stop
 from daydream.sandbox.process import ProcessSandbox
 from daydream.sandbox.workspace import (
     Unreadable,
@@ -44,6 +45,8 @@ SCHEMA_VERSION: Final = 1
 TIMEOUT_S: Final = 600.0
 OUTPUT_BYTES: Final = 1 << 18
 TAIL: Final = 2_000
+PARALLEL: Final = 1_024
+"""Commands at a time beyond what the workers of a run allow."""
 _OPTION = r"(?:timeout|memory)=[^,:\s]+"
 _OPTIONS: Final = re.compile(rf"({_OPTION}(?:,{_OPTION})*):(.*)", re.DOTALL)
 _SHELL: Final = re.compile(r"[|&;<>()$`*?\[\]~#\n]|^\s*\w+=")
@@ -69,7 +72,16 @@ class CommandAgent(msgspec.Struct, frozen=True):
     where: Literal["inline", "process"] = "inline"
     deterministic: bool = False
     reads_history: bool = True
-    sandbox: Sandbox = ProcessSandbox()
+    states_cost: bool = True
+    sandbox: ProcessSandbox = ProcessSandbox()
+
+    @property
+    def model(self) -> str:
+        """What its spending is called; its report may say what it cost."""
+        return "command"
+
+    def preflight(self, line: Line) -> None:
+        """Do nothing: what a command needs shows in its first attempt."""
 
     def propose(self, context: AttemptContext) -> Proposal:
         """Return what the command made of the parent's files.
@@ -77,6 +89,25 @@ class CommandAgent(msgspec.Struct, frozen=True):
         Raises :class:`AgentError` when it failed, ran over its limits, changed nothing, or left
         something that is no artifact.
         """
+        return self._made(context, lambda job, _: self.sandbox.run(job, self.limits))
+
+    def propose_over(self, context: AttemptContext, line: Line) -> Proposal:
+        """Do what :meth:`propose` does; what a failed command reports to have spent counts too.
+
+        Raises :class:`Stopped` when somebody asked to stop; the command is ended at once.
+        """
+
+        def run(job: Job, report: Path) -> ExecResult:
+            def work(stop: Stop) -> tuple[ExecResult, Usage, bool]:
+                result = self.sandbox.run_until(job, self.limits, stop)
+                return result, _usage(_read_report(report)[0]), False
+
+            return line.program(self.model, PARALLEL, work)
+
+        # The line has counted it.
+        return msgspec.structs.replace(self._made(context, run), usage=Usage())
+
+    def _made(self, context: AttemptContext, run: Callable[[Job, Path], ExecResult]) -> Proposal:
         with workspace() as place:
             work = place / "workspace"
             work.mkdir()
@@ -88,7 +119,9 @@ class CommandAgent(msgspec.Struct, frozen=True):
             known = {**described(context, report), "history": str(history)}
             place.joinpath("context.json").write_bytes(dumps(known))
             env = user_environment() | {"DAYDREAM_CONTEXT": str(place / "context.json")}
-            result = self.sandbox.run(Job(self.argv, str(work), env), self.limits)
+            result = run(Job(self.argv, str(work), env), report)
+            if result.outcome == "stopped":
+                raise Stopped("interrupted", exit_code=130)
             if result.outcome != "exited" or result.exit != 0:
                 raise AgentError(self._failure(result, context.parent.files))
             try:
@@ -107,7 +140,7 @@ class CommandAgent(msgspec.Struct, frozen=True):
         return Proposal(
             artifact=artifact,
             rationale=clean_text(told.rationale or printed, TAIL),
-            usage=Usage(told.requests, told.input_tokens, told.output_tokens, told.cost_usd),
+            usage=_usage(told),
             notes=notes,
         )
 
@@ -221,6 +254,10 @@ def _read_report(path: Path) -> tuple[Report, JsonObject]:
         return msgspec.json.decode(path.read_bytes(), type=Report), {}
     except msgspec.DecodeError as error:
         return Report(), {"report": f"cannot be read: {error}"}
+
+
+def _usage(told: Report) -> Usage:
+    return Usage(told.requests, told.input_tokens, told.output_tokens, told.cost_usd)
 
 
 def _printed(data: bytes) -> str:

@@ -92,7 +92,8 @@ class RunFlags:
     budget: str | None = None
     """Stop, resumably, when so much is spent: 5usd, 2Mtok, 1h, 200calls, or several with commas."""
     max_failures: int | None = None
-    """Stop after so many attempts in a row without files from a model; 0 never. [default: 5]"""
+    """Stop after so many attempts in a row without files from a model or command; 0 never.
+    [default: 5]"""
     preflight: bool | None = None
     """Ask the model one tiny question before the first attempt. [default: true]"""
     cache: Literal["on", "off", "only"] | None = None

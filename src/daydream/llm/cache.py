@@ -26,13 +26,23 @@ class ReplyCache:
     """One file of answers, shared by threads. Close it when done."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create ``path``; raises :class:`StoreError` when it is no such file."""
+        """Open ``path`` where it exists; raises :class:`StoreError` when it is no such file.
+
+        It is made with the first answer to keep.
+        """
         self._path = path
         self._guard = threading.Lock()
         self._base: sqlite3.Connection | None = None
+        self._closed = False
+        if path.exists():
+            self._open()
+
+    def _open(self) -> None:
         with self._errors():
             # An answer must outlive the process as soon as put() returns; autocommit sees to that.
-            base = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+            base = sqlite3.connect(
+                self._path, check_same_thread=False, isolation_level=None, timeout=30
+            )
             self._base = base
             base.execute("PRAGMA synchronous = NORMAL")
             base.execute(_TABLE)
@@ -50,13 +60,15 @@ class ReplyCache:
     def close(self) -> None:
         """Close the file; safe to call twice."""
         with self._guard:
-            base, self._base = self._base, None
+            base, self._base, self._closed = self._base, None, True
             if base is not None:
                 base.close()
 
     def get(self, key: str) -> Reply | None:
         """Return the stored answer with what it cost then, or None."""
         with self._guard, self._errors():
+            if self._base is None and not self._closed and self._path.exists():
+                self._open()
             if self._base is None:
                 return None
             row = self._base.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
@@ -65,6 +77,8 @@ class ReplyCache:
     def put(self, key: str, model: str, reply: Reply) -> None:
         """Store an answer; a second one to the same question changes nothing."""
         with self._guard, self._errors():
+            if self._base is None and not self._closed:
+                self._open()
             if self._base is not None:
                 self._base.execute(
                     "INSERT OR IGNORE INTO replies VALUES (?, ?, ?)",
