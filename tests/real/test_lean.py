@@ -103,6 +103,7 @@ def test_without_a_toolchain_a_run_ends_with_what_to_install(
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(EnvironmentMissing, match="no program lean on PATH"):
         build({}).ready()
+    assert "task lean needs one" in " ".join(daydream("doctor").out.split())
     ran = daydream("run", "lean", "-m", "mock:", code=3, env={"PATH": "/usr/bin:/bin"})
     assert "elan" in ran.err
     assert not Path("runs").exists()

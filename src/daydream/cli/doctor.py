@@ -3,6 +3,7 @@
 import platform
 import shutil
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,19 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daydream.cli import output
-from daydream.config import cores
+from daydream.config import cores, user_environment
 from daydream.rounds import versions
 from daydream.sandbox import host
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
+from daydream.tasks.compiled import COMPILERS
 
-OPTIONAL = frozenset({"isolation", "scipy"})
+PACKAGES = (
+    ("scipy", "scipy", "local_search", "tasks"),
+    ("scikit-learn", "sklearn", "lasso:variant=path17", "lasso"),
+    ("torch", "torch", "kernels", "kernels"),
+)
+"""Package, module, what needs it, and the extra that brings it."""
+OPTIONAL = frozenset({"isolation", "C++ compiler", "lean", *(name for name, *_ in PACKAGES)})
 
 
 def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
@@ -31,13 +39,9 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
         ("python", sys.version_info >= (3, 11), platform.python_version()),
         *((name, True, text) for name, text in versions().items() if name != "python"),
         ("cores", True, str(cores())),
-        (
-            "scipy",
-            find_spec("scipy") is not None,
-            "local_search can run"
-            if find_spec("scipy") is not None
-            else "missing: pip install 'daydream-rsi[tasks]' for local_search",
-        ),
+        *(_package(*one) for one in PACKAGES),
+        _program("C++ compiler", COMPILERS, host.PATH, "lasso:variant=path17"),
+        _program("lean", ("lean",), user_environment().get("PATH", ""), "lean"),
         ("isolation", not host.missing(), _isolation()),
         ("disk", free_gb > 1, f"{free_gb:.1f} GB free here"),
     ]
@@ -54,6 +58,19 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
         output.out().print(output.table("This machine", ("what", "state", "detail"), rows))
         output.next_step("daydream run branch-world")
     return 3 if missing else 0
+
+
+def _package(name: str, module: str, what: str, extra: str) -> tuple[str, bool, str]:
+    """Return whether a package is installed, and what for."""
+    if find_spec(module) is not None:
+        return name, True, f"{what} can run"
+    return name, False, f"missing: pip install 'daydream-rsi[{extra}]' for {what}"
+
+
+def _program(name: str, programs: Iterable[str], places: str, what: str) -> tuple[str, bool, str]:
+    """Return whether one of ``programs`` is there, and what for."""
+    found = next(filter(None, (shutil.which(one, path=places) for one in programs)), None)
+    return name, found is not None, found or f"missing: task {what} needs one"
 
 
 def _isolation() -> str:
