@@ -16,7 +16,7 @@ from daydream.agents.chat.prompt import first_messages
 from daydream.bookkeeping import verdict_of
 from daydream.canonical import JsonObject
 from daydream.errors import StoreError
-from daydream.store.events import AttemptFinished, RootEvaluated, RoundStarted
+from daydream.store.events import AttemptFinished, RootEvaluated, RoundStarted, RunStarted
 from daydream.store.run_folder import RunFolder
 from daydream.tasks.base import Artifact, Task
 from daydream.tasks.load import load_task
@@ -55,7 +55,6 @@ def harvest(path: Path) -> Harvest:
         if state.started is None:
             raise StoreError(f"{path} holds no run yet (expected a finished one); run it first")
         task = load_task(_source(state.started.config, state.started.task))
-        agent = _agent(state.started.config)
         found: list[Episode] = []
         left_out: dict[str, int] = {}
         for _, one in sorted(state.rounds.items()):
@@ -72,7 +71,7 @@ def harvest(path: Path) -> Harvest:
                 elif start is None:
                     left_out["no start"] = left_out.get("no start", 0) + 1
                 else:
-                    found.append(_episode(folder, task, agent, event, start))
+                    found.append(_episode(folder, task, state.started, event, start))
         return Harvest(tuple(found), left_out)
 
 
@@ -112,7 +111,7 @@ def _ancestor(depth: int, event: Verdict) -> Ancestor:
 
 
 def _episode(
-    folder: RunFolder, task: Task, agent: str, event: AttemptFinished, start: _Start
+    folder: RunFolder, task: Task, started: RunStarted, event: AttemptFinished, start: _Start
 ) -> Episode:
     parent = Artifact(folder.get_artifact(start.artifact))
     child = Artifact(folder.get_artifact(event.artifact or ""))
@@ -128,11 +127,13 @@ def _episode(
         evaluation=verdict_of(verdict),
         lineage=start.lineage,
     )
+    # What tells runs apart wherever their folders are copied to.
+    run = [started.at, started.task, started.seed, started.config]
     improved = event.status is Status.OK and (
         verdict.status is not Status.OK or event.score > verdict.score
     )
     return Episode(
-        id=identity("run", task.info.name, folder.reading.events[0].at, event.round, event.node),
+        id=identity("run", run, event.round, event.node),
         at=event.at,
         source="run",
         task=task.info.name,
@@ -147,7 +148,7 @@ def _episode(
         error_class=event.error_class,
         message=event.message,
         diagnostics=event.diagnostics,
-        model=agent,
+        model=_agent(started.config),
         usage=event.usage,
         provenance={
             "run": folder.path.name,
