@@ -15,6 +15,8 @@ REPORTED: Final = 4.0
 """CPU seconds."""
 REFUSED: Final = 10.0
 """CPU seconds."""
+WHOLE: Final = 300.0
+"""CPU seconds of all default tests: two and a half minutes on two cores that are free."""
 ADVICE: Final = "share a finished run, take a smaller case, or mark it slow"
 
 _SPENT: Final = "cpu seconds, the whole test"
@@ -71,7 +73,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             total += measured.get(_SPENT, 0.0)
             if measured.get(_CALLED, 0.0) > REPORTED:
                 heavy.append((measured[_CALLED], report.nodeid))
-    terminalreporter.write_line(f"{total:.0f} s of CPU in the tests")
+    bound = "" if terminalreporter.config.getoption("--slow") else f" (expected at most {WHOLE:g})"
+    terminalreporter.write_line(f"{total:.0f} s of CPU in the tests{bound}")
     for took, name in sorted(heavy, reverse=True):
         terminalreporter.write_line(f"{took:.1f} s of CPU in {name} (not marked slow): {ADVICE}")
 
