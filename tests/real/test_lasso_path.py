@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from daydream.errors import EnvironmentMissing, TaskError
-from daydream.sandbox.dialogue import Memory
+from daydream.errors import EnvironmentMissing, SandboxError, TaskError
+from daydream.sandbox.boot import python_job
+from daydream.sandbox.dialogue import Memory, Silent
 from daydream.tasks import lasso_path
 from daydream.tasks.base import Evaluation
 from daydream.tasks.lasso_instances import (
@@ -202,6 +203,18 @@ def test_scikit_learn_against_itself_scores_one() -> None:
         nobody.question = b"N"
         contest = Contest(cases, 11, Players(stage.scikit(), nobody, stage.scikit()))
         assert contest.judged().score == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.slow
+def test_a_reference_that_gives_no_answer_is_nobodys_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = python_job("daydream.tasks.none")
+    monkeypatch.setattr(lasso_path, "python_job", lambda module: broken)
+    lasso_path._SOLVED.clear()
+    with pytest.raises(SandboxError, match="the reference gave no answer") as raised:
+        small().evaluate(small().root())
+    assert not isinstance(raised.value, Silent)
 
 
 @pytest.mark.slow

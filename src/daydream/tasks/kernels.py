@@ -168,6 +168,7 @@ class Trial:
         self._tolerance = float(task.setting.tolerance)
         self._ours = ours
         self._reference = reference
+        reference.ours = True
         self._rng = np.random.default_rng(secrets.randbits(64))
 
     def judged(self) -> Evaluation:

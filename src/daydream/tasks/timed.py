@@ -19,8 +19,9 @@ from typing import Final
 
 import msgspec
 
+from daydream.errors import SandboxError
 from daydream.sandbox.base import Job, Limits, Sandbox
-from daydream.sandbox.dialogue import Dialogue, Memory, converse
+from daydream.sandbox.dialogue import Dialogue, Memory, Silent, converse
 from daydream.tasks.candidate import shown_text
 
 REPETITIONS: Final = 9
@@ -48,6 +49,8 @@ class Player:
         self.dialogue = dialogue
         self.question = b"G"
         """What makes it work."""
+        self.ours = False
+        """It is no candidate, so its silence is a fault of the sandbox and nobody's verdict."""
         self.by_wall = False
         """Its work is done by a device whose time no CPU counts."""
         self._memory = memory
@@ -69,7 +72,8 @@ class Player:
     def play(self, question: bytes = b"") -> float:
         """Let the program work; return the seconds. It is frozen afterwards.
 
-        Raises :class:`Faulted` when it says that it failed.
+        Raises :class:`Faulted` when it says that it failed, :class:`Silent` when a candidate gives
+        no answer, and :class:`daydream.errors.SandboxError` when one of ours gives none.
         """
         return self._asked(question or self.question)
 
@@ -78,7 +82,15 @@ class Player:
         return self._memory.read(*self._place)
 
     def _asked(self, content: bytes) -> float:
-        answer, cpu_s, wall_s = self.dialogue.timed(content, wall_s=self._call_s)
+        try:
+            answer, cpu_s, wall_s = self.dialogue.timed(content, wall_s=self._call_s)
+        except Silent as error:
+            if not self.ours:
+                raise
+            raise SandboxError(
+                f"the reference gave no answer: {error} (expected one); free memory and cores, and "
+                "try again"
+            ) from None
         if answer != b"ok":
             raise _fault(answer)
         return wall_s if self.by_wall else cpu_s
