@@ -90,6 +90,7 @@ def _is_whole(done: Mapping[str, Any], head: str) -> None:
     assert set(whole["extra"]["subtrajectories"]) == {f"trajectories/{fork}.json" for fork in forks}
 
 
+@pytest.mark.slow
 def test_faults_of_the_server_are_counted_and_the_review_goes_on() -> None:
     faults: dict[tuple[str, int], Fault] = {
         ("intent", 0): "500",
@@ -119,6 +120,7 @@ def test_a_reviewer_that_never_answers_in_form_is_named_and_not_counted_as_cover
     assert _archived(done, "manifest.json")["metrics"]["coverage_ratio"] == 0.8
 
 
+@pytest.mark.slow
 def test_tests_that_stay_red_mean_no_commit_and_exit_code_1() -> None:
     repo = seeded(Path("repo"))
     before = state(repo)
@@ -155,7 +157,7 @@ def test_in_place_moves_what_is_checked_out_where_it_is_clean_and_refuses_else()
     (repo / "till.py").write_text("mine\n")
     before = state(repo)
     with ReviewServer() as server:
-        said = _review(server, *FIXED, "--in-place", code=1)
+        said = _review(server, *FIXED, "--in-place", code=2)
         assert "changes of yours" in said.err
         assert (state(repo), server.seen) == (before, [])
         git(repo, "checkout", "--", "till.py")
@@ -185,6 +187,7 @@ def test_push_brings_the_branch_to_origin_and_nothing_else_there() -> None:
     assert git(repo, "rev-parse", lost["branch"]) == lost["commit"]
 
 
+@pytest.mark.slow
 def test_without_agreement_nothing_is_mended_and_each_format_says_the_same() -> None:
     repo = seeded(Path("repo"))
     before = state(repo)

@@ -60,6 +60,7 @@ def test_two_hundred_files_are_reviewed_in_bounded_requests_and_memory() -> None
     assert manifest["metrics"]["coverage_ratio"] == len(shown) / 200 < 1.0
 
 
+@pytest.mark.slow
 def test_no_more_requests_are_made_than_allowed_and_nothing_is_mended() -> None:
     repo = seeded(Path("repo"))
     before = state(repo)

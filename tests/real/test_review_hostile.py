@@ -94,6 +94,7 @@ def test_no_program_that_a_checkout_names_runs_in_a_review() -> None:
     assert said
 
 
+@pytest.mark.slow
 def test_odd_names_links_and_submodules_are_reviewed_and_kept() -> None:
     Path("secret").write_text(SECRET)
     odd: dict[str, str | bytes] = {

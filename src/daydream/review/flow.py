@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from daydream.canonical import JsonValue, clean_text
-from daydream.errors import ModelError, ReviewError, Stopped
+from daydream.errors import ModelError, ReviewError, Stopped, UsageError
 from daydream.prompting import prompt
 from daydream.review.archive import Archive
 from daydream.review.backends.base import Ask, Backend
@@ -80,7 +80,11 @@ class Review:
         self._began = around.clock()
 
     def run(self) -> Reviewed:
-        """Review, verify, mend, test, commit. Raises :class:`ReviewError` when it cannot go on."""
+        """Review, verify, mend, test, commit.
+
+        Raises :class:`UsageError` when there is nothing to compare, and :class:`ReviewError` when
+        it cannot go on.
+        """
         base, head, files = self._difference()
         self._head, self._base = head, base
         self._write_manifest("partial", files=files)
@@ -109,21 +113,21 @@ class Review:
     def _difference(self) -> tuple[str, str, list[FileDiff]]:
         head = self._repo.commit("HEAD")
         if head is None:
-            raise ReviewError(f"{self._repo.path} has no commit yet (expected one to review)")
+            raise UsageError(f"{self._repo.path} has no commit yet (expected one to review)")
         names = [self._options.base] if self._options.base else MAIN
         target = next((sha for name in names if (sha := self._repo.commit(name))), None)
         if target is None:
-            raise ReviewError(
+            raise UsageError(
                 f"{self._repo.path} has no commit {' or '.join(names)} (expected one to compare "
                 "with); name it with --base"
             )
         base = self._repo.merge_base(target, head)
         if base is None:
-            raise ReviewError(
+            raise UsageError(
                 f"{names[0]} and HEAD share no commit (expected a common one); name another --base"
             )
         if self._options.in_place and self._options.fix and not self._repo.clean(head):
-            raise ReviewError(
+            raise UsageError(
                 "the work tree or the index has changes of yours, and --in-place would mix with "
                 "them (expected both as in HEAD); commit them, or leave out --in-place"
             )
