@@ -412,3 +412,43 @@ def test_two_corpora_with_one_task_are_not_disjoint(capsys: pytest.CaptureFixtur
     assert "same commit" in done["shared"][0]["task"]
     write_small_corpus(Path("three"), repo="other/name", head="d" * 40)
     assert _run("corpus", "check", "one", "--against", "three") == 0
+
+
+def _archived(place: Path, head: str, file: str) -> None:
+    (place / "deep").mkdir(parents=True)
+    manifest = {
+        "session_id": place.name,
+        "code_context": {"head_sha": head},
+        "metrics": {"grounding_rate": 0.5},
+    }
+    item = {"id": 1, "file": file, "description": "x"}
+    contents = {
+        "manifest.json": manifest,
+        "trajectory.json": {"steps": [], "final_metrics": {"total_steps": 1}},
+        "deep/merged-items.json": {"items": [item]},
+        "deep/recommendation-verdicts.json": {
+            "verdicts": [{"issue_id": 1, "verdict": "consistent"}]
+        },
+    }
+    for name, content in contents.items():
+        (place / name).write_text(json.dumps(content))
+
+
+def test_archived_reviews_of_a_corpus_are_scored(
+    server: GitHubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(*_harvest(server, "corpus")) == 0
+    _archived(Path("archive/runs/one"), sha(112), "src/app.py")
+    _archived(Path("archive/runs/other"), sha(9), "src/app.py")
+    Path("archive/runs/half").mkdir()
+    (run,) = _json(capsys, "corpus", "label", "corpus", "--archive", "archive")["runs"]
+    assert run["pull_request"].endswith("/pull/2")
+    assert (run["session"], run["golden_overlap"]) == ("one", 0.5)
+    # 0.6 of correctness 1 and 0.4 of grounding 0.5; the strict version found no reads.
+    assert run["seed"]["composite"] == 0.8
+    assert run["strict"]["correctness_per_finding"] == 1.0
+    assert Path("corpus/results/annotations.json").is_file()
+    assert _run("corpus", "label", "corpus", "--archive", "archive") == 0
+    assert "Archived reviews" in capsys.readouterr().out
+    assert _run("corpus", "label", "corpus", "--archive", "nowhere") == 1
+    assert "no archive" in capsys.readouterr().err

@@ -10,10 +10,12 @@ from typing import Annotated
 import cyclopts
 import msgspec
 from cyclopts import Parameter
+from rich.table import Table
 
 from daydream.canonical import JsonValue
 from daydream.cli import output
 from daydream.config import variable
+from daydream.corpus.annotations import Annotation, annotate
 from daydream.corpus.from_git import from_git as take_from_git
 from daydream.corpus.github import API, GitHub, Manners
 from daydream.corpus.harvest import State, Wanted
@@ -144,20 +146,35 @@ def from_git(
 
 
 @app.command(usage="daydream corpus label CORPUS [OPTIONS]")
-def label(corpus: Path, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def label(
+    corpus: Path,
+    *,
+    archive: Path | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
     """Label each reference comment by what became of it, with the evidence.
 
     Parameters
     ----------
     corpus
         The folder of a corpus.
+    archive
+        An archive of reviews, to score those of the corpus's commits as well.
     json
         Print JSON and nothing else on standard output.
     """
-    labels = label_corpus(read_corpus(corpus))
+    read = read_corpus(corpus)
+    labels = label_corpus(read)
+    runs = annotate(read, archive) if archive is not None else {}
     counts = Counter(one.label for found in labels.values() for one in found)
     if json:
-        output.emit({"corpus": str(corpus), **{verdict: counts[verdict] for verdict in VERDICTS}})
+        scored: list[JsonValue] = [
+            {"pull_request": url, **msgspec.to_builtins(one)}
+            for url, found in runs.items()
+            for one in found
+        ]
+        told: dict[str, JsonValue] = {verdict: counts[verdict] for verdict in VERDICTS}
+        output.emit({"corpus": str(corpus), **told, "runs": scored})
         return 0
     rows = [
         (url.rpartition("/")[2], one.label, f"{one.path}:{one.line or '-'}", one.evidence)
@@ -166,7 +183,25 @@ def label(corpus: Path, *, json: Annotated[bool, Parameter(negative="")] = False
     ]
     output.out().print(output.table("Labels", (">#", "label", "comment", "evidence"), rows))
     output.out().print(", ".join(f"{counts[name]} {name}" for name in VERDICTS), markup=False)
+    if archive is not None:
+        output.out().print(_runs_table(runs))
     return 0
+
+
+def _runs_table(runs: dict[str, list[Annotation]]) -> Table:
+    def shown(value: JsonValue) -> str:
+        return output.number(value) if isinstance(value, int | float) else "-"
+
+    rows = [
+        (
+            url.rpartition("/")[2],
+            one.session,
+            *map(shown, (one.seed["composite"], one.strict["composite"], one.golden_overlap)),
+        )
+        for url, found in runs.items()
+        for one in found
+    ]
+    return output.table("Archived reviews", (">#", "run", ">score", ">strict", ">met"), rows)
 
 
 @app.command(usage="daydream corpus check CORPUS [OPTIONS]")
