@@ -38,7 +38,7 @@ def test_a_real_model_solves_one_of_three_easy_problems(server: ModelServer) -> 
     asked = server.answered
     solved = []
     for number in EASY:
-        options = "edit=whole,max_tokens=120,temperature=0.4,timeout=300,deadline=600"
+        options = "edit=whole,max_tokens=160,temperature=0.3,timeout=300,deadline=600"
         done = daydream(
             "run", f"humaneval:id={number}", "--agent", f"chat:{options}:{server.local}",
             "--prompts", str(TEXTS), "--rounds", "1", "--policy", "parallel_refine-w3-d1",

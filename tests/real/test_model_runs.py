@@ -229,6 +229,8 @@ def test_models_lists_a_server_that_answers() -> None:
     assert ways["ollama"]["models"] == ["ollama/tiny"]
     assert ways["ollama"]["usable"]
     assert not ways["openai"]["usable"]
+    for name in ("claude", "codex", "gemini", "pi"):
+        assert any(one["models"] == [f"cli:{name}"] for one in listed)
     assert ways["mock"]["usable"]
 
 

@@ -22,6 +22,7 @@ class Gemini(msgspec.Struct, frozen=True):
         variables=(
             "GOOGLE_CLOUD_LOCATION",
             "GOOGLE_CLOUD_PROJECT",
+            "GOOGLE_GEMINI_BASE_URL",
             "GOOGLE_GENAI_USE_GCA",
             "GOOGLE_GENAI_USE_VERTEXAI",
         ),
