@@ -150,7 +150,7 @@ class Usable(msgspec.Struct, frozen=True):
     """Model strings that a local server offers."""
 
 
-def survey(transport: Transport, *, timeout_s: float = 1.0) -> list[Usable]:
+def survey(transport: Transport, *, timeout_s: float = 3.0) -> list[Usable]:
     """Return the ways to models: keys that are set, local servers that answer, and the mock."""
     ways: list[Usable] = []
     for provider in PROVIDERS.values():
