@@ -13,6 +13,7 @@ that of CPU times by a tenth.
 
 import contextlib
 import json
+import statistics
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -136,7 +137,8 @@ class Times(msgspec.Struct):
 
         What it spends on a delivery beyond the price of one is work, and is added.
         """
-        allowed = SLACK * min(self.floor_delivery) + SLACK_S
+        # The middle price and not the least: a busy machine must not turn into work of his.
+        allowed = SLACK * statistics.median(self.floor_delivery) + SLACK_S
         spent = (
             call + max(0.0, delivery - allowed)
             for call, delivery in zip(self.candidate, self.delivery, strict=True)
