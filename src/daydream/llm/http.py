@@ -180,7 +180,8 @@ def events_in(text: str, place: str) -> JsonValue:
     cut off is.
     """
     found: list[JsonValue] = []
-    for line in text.splitlines():
+    # Only these end a line of a stream; JSON may hold other separators as they are.
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         name, _, value = line.partition(":")
         if name != "data" or value.strip() in {"", DONE}:
             continue
