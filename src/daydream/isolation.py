@@ -27,20 +27,19 @@ from daydream.errors import EnvironmentMissing, PolicyError, PolicyFault, Sandbo
 from daydream.policies.base import PolicySpec
 from daydream.policies.optimal_policy import MOST
 from daydream.policies.python_file import PythonFileSpec, runs_apart
-from daydream.policy_child import File, Loaded, Lock, Reply, Root, Seen, Turn
+from daydream.policy_child import File, Loaded, Lock, Reply, Root, Turn
 from daydream.replay import Record, ReplayWorld
 from daydream.sandbox.session import Session, SessionFailed, SessionLimits
 from daydream.search import Outcome, Policy, Rollout, solve
-from daydream.tree import Batch, Grid, Status, TreeView
+from daydream.tree import Batch, Grid, TreeView
 
 UNSTEADY: Final = (
     "non-determinism: this decision differs between two passes that revealed the same; it depends "
     "on other worlds, hash order, chance or a clock"
 )
-GROUP: Final = 64
+GROUP: Final = 96
 """Worlds in one message."""
-SECOND_GROUP: Final = 17
-FAILED: Final = Status.ERROR
+SECOND_GROUP: Final = 41
 ALONE: Final = 1
 """Worlds that are also played in a process of their own, as online."""
 
@@ -149,10 +148,7 @@ class Seat:
             before = view.before() if self._plans else None
             root = Root(first.status, first.score, view.frontier.eligibility, before)
         self._told = len(nodes)
-        seen = [
-            Seen(n.parent, n.branch, n.depth, n.status or FAILED, n.score, n.error_class)
-            for n in nodes[told:]
-        ]
+        seen = nodes[told:]
         exhausted: list[int] = []
         if len(seen) < len(self._batch):
             exhausted = [n for n in dict.fromkeys(self._batch) if nodes[n].exhausted]

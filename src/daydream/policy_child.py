@@ -22,7 +22,7 @@ from daydream.policies.python_file import FilePolicy, PythonFileSpec
 from daydream.sandbox.frames import HEADER, PAGE
 from daydream.sandbox.strict import lock_in
 from daydream.search import check_batch
-from daydream.tree import Before, Eligibility, Grid, GrowingView, Node, Status
+from daydream.tree import Before, Eligibility, Grid, GrowingView, Status, VisibleNode
 
 ALLOWED: Final = (
     "abc", "array", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy",
@@ -60,17 +60,6 @@ class Loaded(msgspec.Struct, frozen=True, array_like=True):
     plans: bool
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A revealed node; its id follows from the order of reveals."""
-
-    parent: int
-    branch: int
-    depth: int
-    status: Status
-    score: float
-    error_class: str | None
-
-
 class Root(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How a world begins."""
 
@@ -85,7 +74,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=
     """What is new in one world since its last batch."""
 
     world: int
-    seen: list[Seen] = []
+    seen: list[VisibleNode] = []
     exhausted: list[int] = []
     root: Root | None = None
     """Set for a new world alone."""
@@ -116,11 +105,10 @@ class _World:
         self.policy: FilePolicy | None = None
 
     def learn(self, turn: Turn) -> None:
-        view, seen = self.view, turn.seen
+        view = self.view
         for number in turn.exhausted:
             view.exhaust(number)
-        # A view reads of a node exactly what travels.
-        view.reveal_batch([one.parent for one in seen], cast("list[Node]", seen))
+        view.append(turn.seen)
         if turn.root is None:
             view.batches += 1
 

@@ -273,7 +273,7 @@ def nothing_before() -> Before:
     return Before()
 
 
-class VisibleNode(msgspec.Struct, frozen=True, gc=False):
+class VisibleNode(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One revealed node as a policy sees it. Ids count reveals: they say nothing of the record."""
 
     id: int
@@ -451,6 +451,21 @@ class GrowingView(TreeView):
                 best = score
         self.best = best
         return nodes[first:]
+
+    def append(self, fresh: Sequence[VisibleNode]) -> None:
+        """Append what was revealed elsewhere; ids follow on those that are here."""
+        leaves, best = self._leaves, self.best
+        self.nodes += fresh
+        for node in fresh:
+            parent = node.parent
+            if parent == ROOT:
+                self.branches += 1
+            else:
+                leaves.pop(parent, None)
+            leaves[node.id] = None
+            if node.status is OK and (best is None or node.score > best):
+                best = node.score
+        self.best = best
 
     def exhaust(self, number: int) -> None:
         """Mark node ``number`` as unable to have a further child."""

@@ -127,7 +127,12 @@ class FilePolicy:
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
         """Return what the file returned, as a list."""
-        batch = self._guard(lambda: self._function(view, limit))
+        try:
+            batch = self._function(view, limit)
+        except PolicyError:
+            raise
+        except Exception as error:
+            raise self._raised(error) from error
         if not isinstance(batch, (list, tuple)):
             raise PolicyError(
                 f"policy file {self._file} returned {clean_text(repr(batch), 200)} (expected a "
@@ -141,10 +146,13 @@ class FilePolicy:
         except PolicyError:
             raise
         except Exception as error:
-            raise PolicyError(
-                f"policy file {self._file} raised {type(error).__name__}: "
-                f"{clean_text(str(error), 500)}; fix it"
-            ) from error
+            raise self._raised(error) from error
+
+    def _raised(self, error: Exception) -> PolicyError:
+        return PolicyError(
+            f"policy file {self._file} raised {type(error).__name__}: "
+            f"{clean_text(str(error), 500)}; fix it"
+        )
 
 
 @lru_cache(maxsize=64)
