@@ -26,7 +26,7 @@ from daydream.policies.specs import families
 from daydream.tasks import branch_world, folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
-from tools.figures import figures, lasso_path, table
+from tools.figures import figures, isolation, lasso_path, table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -182,12 +182,18 @@ def lasso_path_table() -> str:
     return lasso_path(ROOT / "benchmarks" / "results")
 
 
+def isolation_table() -> str:
+    """Return what isolation costs."""
+    return isolation(ROOT / "benchmarks" / "results")
+
+
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "aliases": aliases_table,
     "branch-world": branch_world_table,
     "errors": errors_table,
     "figures": figures_block,
     "folder-settings": folder_settings_table,
+    "isolation": isolation_table,
     "lasso-path": lasso_path_table,
     "policies": policies_table,
     "records": records_table,

@@ -262,6 +262,57 @@ def lasso_path(results: Path) -> str:
     return table(("shape", "ours, CPU ms", "scikit-learn, CPU ms", "speed-up"), rows)
 
 
+class Rated(msgspec.Struct, frozen=True):
+    """Decision rounds of one form of one policy."""
+
+    rounds_per_cpu_s: float
+    wall_s: float
+
+
+class Apart(msgspec.Struct, frozen=True):
+    """One policy here and in a process of its own."""
+
+    in_process: Rated
+    isolated: Rated
+    ratio: float
+    work_us: float = 0.0
+
+
+class Isolation(msgspec.Struct, frozen=True):
+    """What ``benchmarks/isolation.py`` writes."""
+
+    worlds: int
+    rounds_a_world: int
+    light: Apart
+    busy: Apart
+
+
+def isolation(results: Path) -> str:
+    """Return the table of what isolation costs; nothing without its file."""
+    found = _read(results / "isolation.json", Isolation)
+    if found is None:
+        return ""
+    rows = [
+        (
+            f"{one.work_us:g} µs" if one.work_us else "next to none",
+            f"{one.in_process.rounds_per_cpu_s:,.0f}",
+            f"{one.isolated.rounds_per_cpu_s:,.0f}",
+            f"{one.ratio:.2f}",
+            f"{one.isolated.wall_s:.1f} s",
+        )
+        for one in (found.light, found.busy)
+    ]
+    title = f"{found.worlds:,} worlds of {found.rounds_a_world} rounds"
+    columns = (
+        "work in a round",
+        "trusted, here",
+        "isolated",
+        "ratio",
+        "wall, start and all passes",
+    )
+    return f"{title}, decision rounds per CPU second of both processes:\n\n{table(columns, rows)}"
+
+
 def _read(path: Path, kind: type[Kind]) -> Kind | None:
     return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
 
