@@ -172,7 +172,8 @@ def _serve(pipes: tuple[int, int], spec: PythonFileSpec, limit: int, shared: mma
                 wish = batch if type(batch) is list else list(batch)
                 if len(wish) > limit or not set(map(type, wish)) <= WHOLE or _huge(wish):
                     check_batch(world.view, wish, limit)
-                reply = Reply(key, wish, None, None if turn.root is None else policy.grid)
+                planned = None if turn.root is None else policy.grid
+                reply = Reply(key, wish) if planned is None else Reply(key, wish, None, planned)
             except PolicyError as error:
                 reply = Reply(key, [], clean_text(str(error), 1_000))
             except BaseException as error:  # noqa: BLE001 - code that is not ours may raise anything
