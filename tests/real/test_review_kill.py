@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,22 @@ def test_a_review_killed_while_the_tests_run_changes_nothing() -> None:
         assert any(json.loads(line).get("phase") == "test" for line in lines)
     assert state(Path("repo")) == before
     _goes_on()
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_tests_and_changes_nothing() -> None:
+    before = state(seeded(Path("repo")))
+    words = ("review", "repo", "-m", "mock:", "--archive", "archive", "--yes", "--json")
+    process = subprocess.Popen(
+        [*COMMAND, *words, "--test-command", "exec tail -f /dev/null"], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert any(json.loads(line).get("phase") == "test" for line in process.stdout)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    process.stdout.close()
+    assert state(Path("repo")) == before
+    assert [one for one in Path("archive", "work").iterdir() if one.is_dir()] == []
 
 
 @pytest.mark.slow

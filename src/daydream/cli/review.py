@@ -150,7 +150,7 @@ def review(
                 options,
                 archive=archive,
                 recorder=recorder,
-                shell=Shell(resolve([environment_layer()]).sandbox),
+                shell=Shell(resolve([environment_layer()]).sandbox, stop=interrupted.is_set),
                 around=around,
             )
             done = flow.run()

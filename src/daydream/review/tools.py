@@ -15,8 +15,10 @@ import msgspec
 
 from daydream.canonical import JsonValue, clean_text
 from daydream.config import SandboxLevel, user_environment
+from daydream.errors import Stopped
 from daydream.llm.base import Tool
-from daydream.sandbox.base import ExecResult, Job, Limits
+from daydream.sandbox.base import ExecResult, Job, Limits, Stop
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.choose import choose, weakness
 from daydream.sandbox.process import ProcessSandbox
 from daydream.sandbox.profiles import PROFILES
@@ -80,11 +82,14 @@ class Shell(msgspec.Struct, frozen=True):
     level: SandboxLevel = "auto"
     readable: tuple[str, ...] = ()
     """Further paths that commands may read, such as a virtual environment."""
+    stop: Stop | None = None
+    """Says, some times a second, whether to end the command."""
 
     def run(self, command: str, tree: Path, *, wall_s: float) -> ExecResult:
         """Run a shell command on a copy of ``tree``; what it changes is lost with the copy.
 
-        Raises :class:`daydream.errors.EnvironmentMissing` where no sandbox is to be had.
+        Raises :class:`daydream.errors.EnvironmentMissing` where no sandbox is to be had, and
+        :class:`Stopped` when somebody asked to stop.
         """
         profile = PROFILES["evaluator"]
         sandbox = choose(self.level, profile)
@@ -100,7 +105,13 @@ class Shell(msgspec.Struct, frozen=True):
                 readable=(str(tree), *self.readable, *((own,) if own else ())),
                 scratch=(home,),
             )
-            return sandbox.run(job, Limits(wall_s=wall_s, output_bytes=1 << 20))
+            limits = Limits(wall_s=wall_s, output_bytes=1 << 20)
+            if not isinstance(sandbox, BubblewrapSandbox | ProcessSandbox):
+                return sandbox.run(job, limits)
+            done = sandbox.run_until(job, limits, self.stop)
+        if done.outcome == "stopped":
+            raise Stopped("interrupted", exit_code=130)
+        return done
 
 
 class Tools:
