@@ -10,8 +10,9 @@ share of findings whose files were read. An axis that is not there stays missing
 no composite. A file that is no JSON where JSON has to be makes it 0 (the format gate).
 
 The strict version trusts the run with less: verdicts count for the items that they name, once each,
-and an item without one counts 0; grounding is recomputed from the tool calls in the trajectory; a
-review that found nothing is told apart from a run that crashed.
+and an item without one counts 0, also where the file of verdicts is missing; grounding is
+recomputed from the tool calls in the trajectory; a review that found nothing is told apart from a
+run that crashed.
 """
 
 import json
@@ -26,7 +27,7 @@ from daydream.objective import mean
 from daydream.review.grounding import grounding_of
 
 REWARD_VERSION: Final = "daydream-2026.12-1"
-STRICT_VERSION: Final = "daydream-2026.12-1-strict"
+STRICT_VERSION: Final = "daydream-2026.12-2-strict"
 WEIGHTS: Final = {"correctness": 0.6, "grounding": 0.4}
 WORTH: Final = {"consistent": 1.0, "uncertain": 0.5, "contradicts": 0.0}
 LENGTH_FREE: Final = 2_000
@@ -167,7 +168,7 @@ def score_strict(run: Path) -> Score:
     joined: list[JsonValue] = [first.get(number) for number in known if type(number) is int]
     return score(
         Signals(
-            verdicts=joined if given.verdicts is not None else None,
+            verdicts=joined,
             grounding_rate=grounding_of(run),
             format_valid=given.format_valid and len(set(known)) == len(known),
             length=given.length,

@@ -110,6 +110,13 @@ def test_one_good_verdict_does_not_carry_the_items_that_nobody_looked_at(tmp_pat
     assert strict.composite == pytest.approx(0.6 / 3 + 0.4)
 
 
+def test_items_without_any_verdicts_count_nothing(tmp_path: Path) -> None:
+    run = _archived(tmp_path, [_item(1)], [])
+    (run / "deep" / "recommendation-verdicts.json").unlink()
+    assert score(read_signals(run)).composite == 1.0
+    assert (score_strict(run).correctness, score_strict(run).composite) == (0.0, 0.4)
+
+
 def test_doubled_and_foreign_verdicts_add_nothing(tmp_path: Path) -> None:
     run = _archived(tmp_path, [_item(1)], [_verdict(1, X), _verdict(1), _verdict(9), _verdict(8)])
     assert score(read_signals(run)).correctness == 0.75
