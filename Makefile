@@ -58,7 +58,7 @@ test-weights: setup-weights ## Train a tiny model for real and judge it, offline
 	$(BIN)/python -m pytest --training --slow -W default tests/training
 
 test-model: setup-model ## Search HumanEval with a real small model, offline, in minutes; opt-in
-	$(BIN)/python -m pytest --model -W default --capture no tests/model
+	$(BIN)/python -m pytest --model --slow -W default --capture no tests/model
 
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json

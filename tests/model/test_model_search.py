@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.real.commands import daydream
+from tests.real.commands import call
 from tools.serve_model import ModelServer, loaded, packaged, unpacked
 
 EASY = (23, 53, 28)
@@ -33,13 +33,14 @@ def server() -> Iterator[ModelServer]:
     serving.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_a_real_model_solves_one_of_three_easy_problems(server: ModelServer) -> None:
     asked = server.answered
     solved = []
     for number in EASY:
         options = "edit=whole,max_tokens=160,temperature=0.3,timeout=300,deadline=600"
-        done = daydream(
+        done = call(
             "run", f"humaneval:id={number}", "--agent", f"chat:{options}:{server.local}",
             "--prompts", str(TEXTS), "--rounds", "1", "--policy", "parallel_refine-w3-d1",
             "--workers", "1", "--max-failures", "0", "--out", f"run-{number}", "--json",
