@@ -50,16 +50,9 @@ def _goes_on() -> None:
     assert [one for one in Path("archive", "work").iterdir() if one.is_dir()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "phase",
-    [
-        pytest.param("intent", marks=pytest.mark.slow),
-        pytest.param("review-python", marks=pytest.mark.slow),
-        pytest.param("structure", marks=pytest.mark.slow),
-        pytest.param("verify", marks=pytest.mark.slow),
-        "fix-2",
-        pytest.param("heal", marks=pytest.mark.slow),
-    ],
+    "phase", ["intent", "review-python", "structure", "verify", "fix-2", "heal"]
 )
 def test_a_review_killed_while_a_model_is_asked_changes_nothing(phase: str) -> None:
     before = state(seeded(Path("repo")))
