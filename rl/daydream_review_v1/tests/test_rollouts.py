@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from atif import Trajectory
 from verifiers.v1.cli.eval.main import main as eval_main
 from verifiers.v1.configs.eval import EvalConfig
 from verifiers.v1.runtimes import SubprocessConfig
@@ -109,10 +110,24 @@ def test_the_scripted_reviewer_finds_mends_and_commits(
     assert not any(body.get("stream") for _, body in stub.requests)
     after = text("rev-parse", "HEAD", cwd=smoke.repo), text("status", "-s", cwd=smoke.repo)
     assert before == after
+    _check_trajectories(smoke.root / "archive")
     assert main(["report", str(smoke.out), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert (summary["rollouts"], summary["failed"]) == (2, 0)
     assert summary["rewards"]["total"] == 2.0
+
+
+def _check_trajectories(archive: Path) -> None:
+    """Have the package of the interchange format read every trajectory that the product wrote."""
+    wholes = sorted(archive.rglob("trajectory.json"))
+    forks = sorted(archive.rglob("trajectories/*.json"))
+    assert len(wholes) == 2
+    assert len(forks) == 2 * 5
+    for path in [*wholes, *forks]:
+        read = Trajectory.model_validate_json(path.read_text())
+        assert read.schema_version == "ATIF-v1.7"
+        assert read.steps
+    assert all(Trajectory.model_validate_json(p.read_text()).final_metrics for p in wholes)
 
 
 def test_the_canned_reviewer_is_worth_nothing(
