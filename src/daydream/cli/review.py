@@ -154,7 +154,7 @@ def review(
                 around=around,
             )
             done = flow.run()
-    _show(done, format, as_json=json)
+    _show(done, format, as_json=json, asked=chatty and options.fix and not wanted.yes)
     return 1 if done.failed else 0
 
 
@@ -293,7 +293,7 @@ def _table(items: Sequence[Item], verdicts: Sequence[Verdict]) -> object:
     return output.table(f"{len(items)} findings", columns, rows)
 
 
-def _show(done: Reviewed, form: str, *, as_json: bool) -> None:
+def _show(done: Reviewed, form: str, *, as_json: bool, asked: bool) -> None:
     if form == "sarif":
         output.emit(as_sarif(done.items, done.verdicts, _version()))
     elif form == "github":
@@ -301,7 +301,7 @@ def _show(done: Reviewed, form: str, *, as_json: bool) -> None:
     elif as_json or form == "json":
         output.emit(_done(done))
     else:
-        _print(done)
+        _print(done, table=not asked)
 
 
 def _done(done: Reviewed) -> JsonValue:
@@ -323,9 +323,9 @@ def _done(done: Reviewed) -> JsonValue:
     }
 
 
-def _print(done: Reviewed) -> None:
+def _print(done: Reviewed, *, table: bool) -> None:
     console = output.out()
-    if console.is_terminal:
+    if table and console.is_terminal:
         console.print(_table(done.items, done.verdicts))
     console.print(as_text(done.items, done.verdicts), markup=False)
     for who, reason in sorted({**done.reviewers_failed, **done.fix_failures}.items()):
