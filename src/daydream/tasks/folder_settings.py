@@ -97,6 +97,12 @@ def load_settings(folder: Path) -> FolderSettings:
     for name in tables:
         if name not in _TABLES:
             raise ConfigError(f"{path}: unknown table [{name}]{suggest(name, _TABLES)}")
+    for name, value in tables.get("tasks", {}).items():
+        if not isinstance(value, Mapping):
+            raise ConfigError(
+                f"{path}: [tasks] {name} is {value!r} (expected tables such as "
+                "[tasks.circle-packing]); did you mean 'task'?"
+            )
     return settings_from(tables.get("task", {}), str(path))
 
 
