@@ -167,6 +167,7 @@ def test_a_run_dreams_with_the_model_of_its_agent(explored: Path) -> None:
     ("arguments", "said"),
     [
         (("--dreamer", "developer"), "has no model"),
+        (("-m", "mock:"), "is for a dreamer that asks one"),
         (("--dreamer", "developer", "-m", "openai/gpt-5-mini"), "OPENAI_API_KEY"),
         (("--dreamer", "developer", "-m", "mock:", "--revisions", "0"), "--revisions is 0"),
         (("--dreamer", "develper",), "did you mean developer"),

@@ -85,6 +85,11 @@ def dream(
         dreaming = _dreaming(flags, score, worlds)
         check_holdout(dreaming.holdout, len(worlds.pool.trees))
         asks = check_dreaming(dreaming) is not None
+        if flags.model and not asks:
+            raise UsageError(
+                f"--model {flags.model} is for a dreamer that asks one, and --dreamer is "
+                f"{flags.dreamer} (expected developer or spec-model); name one of them"
+            )
         number = worlds.pool.trees[-1].round
         with _client(book, flags, around) as asking:
             if dry_run and asks:
