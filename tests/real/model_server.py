@@ -7,12 +7,13 @@ hang waits for the server to be closed, or for the test to let it go.
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal, NamedTuple, cast
 
 from daydream.canonical import JsonValue
 from daydream.llm.base import Message, Request
 from daydream.llm.fake import FakeModel
+from tests.real.loopback import LoopbackServer
 
 Fault = Literal[
     "ok", "429", "500", "silent", "cut", "broken", "empty", "slow", "hold", "useless", "quota"
@@ -32,7 +33,7 @@ class Seen(NamedTuple):
     """Counted for an answer that was sent in full, else zeros."""
 
 
-class ModelServer:
+class ModelServer(LoopbackServer):
     """Listens on a free port of 127.0.0.1. A context manager.
 
     ``plan`` names the fault of each request by its number from 0; requests beyond it are answered.
@@ -46,52 +47,19 @@ class ModelServer:
         refuses: str = "",
         answers: Sequence[str] = (),
     ) -> None:
+        super().__init__()
         self._plan = plan
         self._answers = list(answers)
         self.refuses = refuses
         self.seen: list[Seen] = []
         self.held = threading.Event()
-        self.release = threading.Event()
         self._guard = threading.Lock()
         self._count = 0
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                listed = {"data": [{"id": "tiny"}]}
-                _send(self, 200, json.dumps(listed).encode())
-
-            def do_POST(self) -> None:
-                outer.handle(self)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> "ModelServer":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    @property
-    def host(self) -> str:
-        """Host and port."""
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    @property
-    def local(self) -> str:
-        """The model string under which a run asks this server."""
-        return f"local/tiny@http://{self.host}/v1"
+    def look(self, handler: BaseHTTPRequestHandler) -> None:
+        """List the one model."""
+        listed = {"data": [{"id": "tiny"}]}
+        _send(handler, 200, json.dumps(listed).encode())
 
     @property
     def requests(self) -> int:

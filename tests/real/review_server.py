@@ -8,12 +8,13 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal, NamedTuple
 
 from daydream.canonical import JsonValue
 from daydream.llm.base import Message, Request, ToolCall
 from daydream.review.backends.offline import OfflineReviewer
+from tests.real.loopback import LoopbackServer
 
 Fault = Literal["ok", "hold", "500", "useless", "broken", "refused"]
 Said = tuple[str, Sequence[tuple[str, Mapping[str, str]]]]
@@ -33,7 +34,7 @@ class Seen(NamedTuple):
     """Counted for an answer that was sent in full, else zeros."""
 
 
-class ReviewServer:
+class ReviewServer(LoopbackServer):
     """Listens on a free port of 127.0.0.1. A context manager.
 
     ``plan`` names the fault of a request from its phase and its number in that phase, from 0.
@@ -46,42 +47,18 @@ class ReviewServer:
         *,
         scripts: Mapping[str, Script] | None = None,
     ) -> None:
+        super().__init__()
         self._plan = plan
         self._scripts = dict(scripts or {})
         self.seen: list[Seen] = []
         self.held = threading.Event()
-        self.release = threading.Event()
         self._guard = threading.Lock()
         self._numbers: dict[str, int] = {}
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                outer.handle(self)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> "ReviewServer":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     @property
     def model(self) -> str:
         """The model string under which a review asks this server."""
-        return f"local/tiny@http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return self.local
 
     @property
     def phases(self) -> set[str]:
