@@ -24,7 +24,7 @@ OTHER_VARIABLES = frozenset({"DAYDREAM_CONTEXT", DATA_VARIABLE, MOCK_VARIABLE, A
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 SandboxLevel = Literal["auto", "bubblewrap", "process"]
-Weight = Annotated[float, msgspec.Meta(ge=0)]
+Weight = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=604_800)]
 SYMBOLS: Final[Mapping[str, str]] = {
     "w": "max_parallelism",
@@ -109,7 +109,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxLevel = "auto"
     """What isolates evaluations of a user's folder; part of the evaluator's version."""
     max_calls: Positive | None = None
-    max_time: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    max_time: Annotated[float, msgspec.Meta(gt=0, le=1e9)] | None = None
     """Seconds of wall time for one command."""
     budget: str = ""
     """What may be spent, such as ``5usd,2Mtok,1h,200calls``; empty spends without a limit."""

@@ -35,6 +35,10 @@ USAGE = 2
         (("compare", "branch-world", "--seeds", "one"), "expected such as 0-9"),
         (("compare", "branch-world", "--plot", "chart.png"), ".html or .svg"),
         (("runn", "branch-world"), "run"),
+        (("run", "branch-world", "--revisions", "3.5"), "found '3.5' (expected a whole number)"),
+        (("compare", "branch-world", "--rounds=1e1"), "expected a whole number"),
+        (("run", "branch-world", "--cost-weight", "inf"), "cost_weight is inf"),
+        (("run", "branch-world", "--max-time", "inf"), "max_time is inf"),
     ],
 )
 def test_a_wrong_request_is_named_and_leaves_nothing(arguments: tuple[str, ...], says: str) -> None:
@@ -148,6 +152,31 @@ def test_a_failure_with_json_is_json_on_standard_output() -> None:
     refused = daydream("run", "no-such-task", "--json", code=USAGE)
     assert refused.json["event"] == "error"
     assert refused.json["error"] == "RegistryError"
+    refused = daydream("run", "branch-world", "--rounds", "2.5", "--json", code=USAGE)
+    assert (refused.json["event"], refused.json["error"]) == ("error", "UsageError")
+    assert "expected a whole number" in refused.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("dream", "--cost-weight", "nan"), "cost_weight is nan"),
+        (("dream", "--parallel-weight", "-1"), "parallel_weight is -1"),
+        (("dream", "--revisions", "3.5", "--dreamer", "developer"), "expected a whole number"),
+        (("dream", "--holdout", "1"), "leaves no world to choose by"),
+        (("replay", "--policy", "parallel_refine-w6-d8", "--cost-weight", "inf"), "cost_weight"),
+        (("replay", "--policy", "parallel_refine-w6-d8", "--limit", "0"), "at least 1"),
+        (("replay", "--policy", "parallel_refine-w6-d8", "--limit", "2.5"), "whole number"),
+    ],
+)
+def test_a_wrong_number_for_a_selection_is_named_and_the_run_stays_as_it_was(
+    arguments: tuple[str, ...], says: str
+) -> None:
+    daydream("run", "branch-world", "--out", "r", "--rounds", "1")
+    before = Path("r/journal.jsonl").read_bytes()
+    refused = daydream(arguments[0], "r", *arguments[1:], code=USAGE)
+    assert says in " ".join((refused.err + refused.out).split()), refused.err
+    assert Path("r/journal.jsonl").read_bytes() == before
 
 
 def test_a_policy_that_breaks_a_rule_online_stops_the_run_and_keeps_what_was_paid() -> None:

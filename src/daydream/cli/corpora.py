@@ -14,6 +14,7 @@ from rich.table import Table
 
 from daydream.canonical import JsonValue
 from daydream.cli import output
+from daydream.cli.numbers import Whole
 from daydream.config import variable
 from daydream.corpus.annotations import Annotation, annotate
 from daydream.corpus.from_git import from_git as take_from_git
@@ -39,7 +40,7 @@ def harvest(
     repo: str,
     bot: str,
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
-    limit: int = 200,
+    limit: Whole = 200,
     state: State = "all",
     max_wait: float = 900.0,
     api: str = API,
@@ -111,7 +112,7 @@ def from_git(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     repo: str | None = None,
     ref: str = "HEAD",
-    limit: int = 200,
+    limit: Whole = 200,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Make a corpus of the merge commits of a local repository, without a network.

@@ -12,6 +12,7 @@ from daydream.bookkeeping import Book
 from daydream.canonical import JsonValue
 from daydream.cli import output, results
 from daydream.cli.flags import DreamFlags, ScoreFlags
+from daydream.cli.numbers import Whole
 from daydream.cli.progress import interruptible
 from daydream.cli.worlds import Worlds, open_worlds
 from daydream.config import Layer, mocking, resolve
@@ -293,7 +294,7 @@ def replay(
     run: Path,
     *,
     policy: str,
-    limit: int | None = None,
+    limit: Whole | None = None,
     score: ScoreFlags = ScoreFlags(),  # noqa: B008 - frozen
     trust: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -315,7 +316,8 @@ def replay(
     """
     worlds = open_worlds(run)
     settings = score.settings(
-        limit=limit or worlds.pool.trees[-1].limit, max_batches=worlds.max_batches
+        limit=worlds.pool.trees[-1].limit if limit is None else _at_least(1, "--limit", limit),
+        max_batches=worlds.max_batches,
     )
     if settings.sweep and settings.objective.normalised:
         raise UsageError("--objective sweep is normalised by itself (expected no --normalised)")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from daydream import registry
+from daydream.cli.numbers import Whole
 from daydream.config import (
     Layer,
     RunSettings,
@@ -28,9 +29,9 @@ from daydream.tasks.load import is_path
 class RunFlags:
     """Settings of a run; what is not given comes from the layers below."""
 
-    rounds: int | None = None
+    rounds: Whole | None = None
     """Outer cycles: one rollout, then one selection. [default: 2]"""
-    seed: int | None = None
+    seed: Whole | None = None
     """Seed of the run. [default: 0]"""
     policy: str | None = None
     """Starting policy: a spec such as adaptive-w4-d4-p3-g0.02, its JSON, or a .py file."""
@@ -43,13 +44,13 @@ class RunFlags:
     [default: auto]"""
     developer: str | None = None
     """Model that those two ask. [default: the agent's model]"""
-    revisions: int | None = None
+    revisions: Whole | None = None
     """Policies that it proposes in one selection. [default: 4]"""
     guard: Literal["quality", "none"] | None = None
     """quality admits only what keeps every world's quality. [default: none for developer]"""
     objective: Literal["equation1", "sweep"] | None = None
     """What a policy is worth in replay; sweep plays a file at six betas. [default: equation1]"""
-    holdout: int | None = None
+    holdout: Whole | None = None
     """Newest worlds that a selection leaves out and then judges its choice by. [default: 0]"""
     holdout_margin: float | None = None
     """Mean gain there that a choice needs to be deployed. [default: only reported]"""
@@ -59,11 +60,11 @@ class RunFlags:
     """Weight of parallelism in the replay score. [default: 0.005]"""
     normalised: Annotated[bool | None, Parameter(negative="")] = None
     """Score attainment and shares of the record instead of raw scores."""
-    max_parallelism: int | None = None
+    max_parallelism: Whole | None = None
     """Attempts that one batch may hold. [default: 8]"""
-    max_batches: int | None = None
+    max_batches: Whole | None = None
     """Batches of one rollout. [default: 1000]"""
-    replay_batches: int | None = None
+    replay_batches: Whole | None = None
     """Batches of one replay. [default: max_batches]"""
     prompts: str | None = None
     """Folder with texts of yours in place of those that models are told."""
@@ -71,27 +72,27 @@ class RunFlags:
     """Temperature of the model that makes attempts. [default: none is sent]"""
     attempt_timeout: float | None = None
     """Seconds that a model, a program or a command has for one attempt."""
-    max_branches: int | None = None
+    max_branches: Whole | None = None
     """Branches that a rollout may open online."""
-    max_depth: int | None = None
+    max_depth: Whole | None = None
     """Depth that a rollout may reach online."""
-    explore_margin: int | None = None
+    explore_margin: Whole | None = None
     """How far the deployed width and depth may exceed what replay chose. [default: 0]"""
     start: Literal["root", "best"] | None = None
     """Where later rounds start from. [default: root]"""
     fresh: Annotated[bool | None, Parameter(negative="")] = None
     """Give scripted agents another world every round."""
-    workers: int | None = None
+    workers: Whole | None = None
     """Concurrent attempts; never changes a result. [default: cores]"""
     sandbox: Literal["auto", "bubblewrap", "process"] | None = None
     """Isolation of your evaluator: auto takes the strongest there is. [default: auto]"""
-    max_calls: int | None = None
+    max_calls: Whole | None = None
     """Stop, resumably, after so many attempts."""
     max_time: float | None = None
     """Stop, resumably, after so many seconds."""
     budget: str | None = None
     """Stop, resumably, when so much is spent: 5usd, 2Mtok, 1h, 200calls, or several with commas."""
-    max_failures: int | None = None
+    max_failures: Whole | None = None
     """Stop after so many attempts in a row without files from a model or command; 0 never.
     [default: 5]"""
     preflight: bool | None = None
@@ -117,7 +118,12 @@ class ScoreFlags:
     def settings(
         self, *, limit: int, max_batches: int, guard: Literal["quality", "none"] = "quality"
     ) -> Settings:
-        """Return what fixes a selection by these weights."""
+        """Return what fixes a selection by these weights.
+
+        Raises :class:`daydream.errors.ConfigError` for a weight that is none.
+        """
+        weights = {"cost_weight": self.cost_weight, "parallel_weight": self.parallel_weight}
+        resolve([Layer("command line", weights)])
         return Settings(
             objective=Objective(self.cost_weight, self.parallel_weight, self.normalised),
             sweep=self.objective == "sweep",
@@ -136,13 +142,13 @@ class DreamFlags:
     """Who proposes: auto, system1, grid, none; developer, spec-model ask a model."""
     model: Annotated[str, Parameter(name=["--model", "-m"])] = ""
     """Model that those two ask: openai/gpt-5-mini, ollama/NAME, mock:."""
-    revisions: int = 4
+    revisions: Whole = 4
     """Policies that it proposes."""
     guard: Literal["quality", "none"] | None = None
     """quality admits only what keeps every world's quality. [default: none for developer]"""
-    explore_margin: int = 0
+    explore_margin: Whole = 0
     """How far the deployed width and depth may exceed what replay chose."""
-    holdout: int = 0
+    holdout: Whole = 0
     """Newest worlds that take no part in the choice and judge it afterwards."""
     holdout_margin: float | None = None
     """Mean gain there that a choice needs to be deployed. [default: only reported]"""

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from daydream.canonical import JsonValue
 from daydream.cli import output
+from daydream.cli.numbers import Whole
 from daydream.cli.progress import interruptible
 from daydream.cli.waking import sampling_of
 from daydream.cli.weights_line import (
@@ -48,11 +49,11 @@ def init(
     tasks: Many = [],  # noqa: B006 - never changed
     model: Model,
     protect: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - never changed
-    most: int | None = None,
+    most: Whole | None = None,
     temperature: float = 1.0,
-    max_tokens: int = 256,
-    seed: int = 0,
-    threads: int = 1,
+    max_tokens: Whole = 256,
+    seed: Whole = 0,
+    threads: Whole = 1,
     home: HomeFolder = DEFAULT,
     json: Json = False,
 ) -> int:
@@ -124,7 +125,7 @@ def check(
     adapter: str,
     *,
     budget: str = "",
-    threads: int = 1,
+    threads: Whole = 1,
     home: HomeFolder = DEFAULT,
     json: Json = False,
 ) -> int:

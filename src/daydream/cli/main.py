@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import cyclopts
 from cyclopts import CycloptsError
 
-from daydream.errors import DaydreamError
+from daydream.errors import DaydreamError, UsageError
 
 COMMANDS = (
     ("tasks", "daydream.cli.tasks:tasks", "List the tasks, or show one."),
@@ -70,10 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line on ``argv`` (default: the process's) and return the exit code."""
     tokens = [_config_file(token) for token in (sys.argv[1:] if argv is None else argv)]
     flat = [part for parts in tokens for part in parts]
+    as_json = "--json" in flat
     try:
-        code = app(flat, exit_on_error=False, print_error=True, result_action="return_value")
-    except CycloptsError:
-        return 2
+        code = app(flat, exit_on_error=False, print_error=not as_json, result_action="return_value")
+    except CycloptsError as error:
+        return _failed(flat, UsageError(str(error))) if as_json else 2
     except DaydreamError as error:
         return _failed(flat, error)
     except BrokenPipeError:

@@ -19,6 +19,7 @@ from rich.syntax import Syntax
 
 from daydream.canonical import JsonValue, hash_of
 from daydream.cli import output, results
+from daydream.cli.numbers import Whole
 from daydream.cli.progress import interruptible
 from daydream.config import (
     ARCHIVE_VARIABLE,
@@ -56,9 +57,9 @@ class ReviewFlags:
     """Who answers: a model over Chat Completions, or an agent program."""
     model: Annotated[str, Parameter(name=["--model", "-m"])] = ""
     """Model: openai/gpt-5-mini, local/NAME@URL, mock: for chat; the program's own name else."""
-    fanout: int = 4
+    fanout: Whole = 4
     """Conversations held at a time."""
-    max_requests: int | None = None
+    max_requests: Whole | None = None
     """Stop asking after so many requests; what was found until then is reported."""
     max_time: float | None = None
     """Stop asking after so many seconds."""

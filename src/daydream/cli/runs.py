@@ -12,6 +12,7 @@ from daydream.canonical import JsonValue
 from daydream.cli import flags as shared
 from daydream.cli import output, results
 from daydream.cli.estimate import show_estimate
+from daydream.cli.numbers import Whole
 from daydream.cli.progress import Progress, interruptible
 from daydream.errors import UsageError
 from daydream.rounds import Surroundings
@@ -66,9 +67,9 @@ def run(
 def resume(
     run: Path,
     *,
-    rounds: int | None = None,
-    workers: int | None = None,
-    max_calls: int | None = None,
+    rounds: Whole | None = None,
+    workers: Whole | None = None,
+    max_calls: Whole | None = None,
     max_time: float | None = None,
     budget: str | None = None,
     cache: Literal["on", "off", "only"] | None = None,

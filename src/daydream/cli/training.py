@@ -14,6 +14,7 @@ from daydream.canonical import JsonValue
 from daydream.cli import output
 from daydream.cli.charts.loss_curve import loss_svg
 from daydream.cli.gates import show_check
+from daydream.cli.numbers import Whole
 from daydream.cli.waking import checked
 from daydream.cli.weights_line import Answerers, HomeFolder, Json, home_flag, percent
 from daydream.errors import Stopped, UsageError
@@ -165,8 +166,8 @@ def night(
     sft: bool = True,
     dpo: bool = True,
     config: Annotated[Path | None, Parameter(name=["--config", "-c"])] = None,
-    per_task: int = 4,
-    pairs_per_task: int = 4,
+    per_task: Whole = 4,
+    pairs_per_task: Whole = 4,
     leave_out_leaks: Flag = False,
     home: HomeFolder = DEFAULT,
     json: Json = False,

@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from daydream.cli import output
+from daydream.cli.numbers import Whole
 from daydream.cli.progress import PLAIN_EVERY_S, interruptible
 from daydream.cli.weights_line import (
     DEPLOYED,
@@ -43,13 +44,13 @@ def wake(
     *,
     tasks: Many = [],  # noqa: B006 - never changed
     model: Model,
-    samples: int = 4,
+    samples: Whole = 4,
     adapter: str = "",
     temperature: float = 1.0,
-    max_tokens: int = 256,
-    seed: int = 0,
+    max_tokens: Whole = 256,
+    seed: Whole = 0,
     budget: str = "",
-    threads: int = 1,
+    threads: Whole = 1,
     home: HomeFolder = DEFAULT,
     json: Json = False,
 ) -> int:
@@ -113,7 +114,7 @@ def wake(
     return _woken(done, home, as_json=json)
 
 
-def _positive(samples: int) -> int:
+def _positive(samples: Whole) -> int:
     if not 1 <= samples <= 10_000:
         raise UsageError(f"--samples {samples} (expected 1 to 10000)")
     return samples
@@ -185,8 +186,8 @@ def build(
     source: Annotated[list[Source], Parameter(negative="", consume_multiple=True)] = [],  # noqa: B006
     model: Annotated[list[str], Parameter(name=["--model", "-m"], negative="")] = [],  # noqa: B006
     form: Literal["text", "chat"] | None = None,
-    per_task: int = 4,
-    pairs_per_task: int = 4,
+    per_task: Whole = 4,
+    pairs_per_task: Whole = 4,
     gap: float = 0.05,
     leave_out_leaks: Annotated[bool, Parameter(negative="")] = False,
     home: HomeFolder = DEFAULT,
