@@ -126,7 +126,7 @@ BAD = (
     (("night", "--base", "nowhere", "--config", "none.toml"), 2, "cannot read none.toml"),
     (("gate", "rollback"), 2, "has no probe set"),
     (("gate", "check", "nowhere"), 2, "has no probe set"),
-    (("gate", "init", "--tasks", "formula", "-m", "mock:"), 2, "1 different questions"),
+    (("gate", "init", "--tasks", "formula", "-m", "mock:"), 2, "1 different question ("),
     (("gate", "init", "--tasks", "formula:instance=0-9", "-m", "mock:", "--protect", "7 leaves"),
      2, "protected stratum '7 leaves' has no probe"),
 )  # fmt: skip

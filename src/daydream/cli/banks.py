@@ -12,6 +12,7 @@ from daydream.cli.weights_line import HomeFolder, Json, home_flag
 from daydream.weights.bank import Bank
 from daydream.weights.episodes import Episode
 from daydream.weights.home import DEFAULT, Home
+from daydream.wording import counted
 
 app = cyclopts.App(
     name="bank", help="Every attempt of every line, to train on.", help_format="plaintext"
@@ -57,8 +58,9 @@ def import_(*run: Path, home: HomeFolder = DEFAULT, json: Json = False) -> int:
         return 0
     for row in rows:
         line = (
-            f"{output.shown(Path(str(row['run'])))}: {row['added']} of {row['episodes']} attempts "
-            f"are new, {row['solved']} are successes"
+            f"{output.shown(Path(str(row['run'])))}: {row['added']} new of "
+            f"{counted(int(str(row['episodes'])), 'attempt')}, "
+            f"{counted(int(str(row['solved'])), 'success', 'successes')}"
         )
         output.out().print(line, markup=False)
     output.next_step(f"daydream bank show{home_flag(home)}", f"daydream build{home_flag(home)}")
@@ -110,7 +112,7 @@ def show(*, home: HomeFolder = DEFAULT, json: Json = False) -> int:
     numbers = (">tasks", ">attempts", ">solved", ">rate", ">tokens")
     output.out().print(output.table(f"Bank {bank.path}", (*columns, *numbers), cells))
     if torn:
-        output.warn(f"{torn} bytes of an unfinished record; the next append drops them")
+        output.warn(f"{counted(torn, 'byte')} of an unfinished record; the next append drops it")
     if groups:
         output.next_step(f"daydream build{home_flag(home)}")
     else:

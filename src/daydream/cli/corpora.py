@@ -26,6 +26,7 @@ from daydream.corpus.reading import read_corpus, shared_with
 from daydream.errors import EnvironmentMissing
 from daydream.llm.http import Transport
 from daydream.rounds import Surroundings
+from daydream.wording import counted
 
 TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 
@@ -93,7 +94,7 @@ def harvest(
         output.emit({"corpus": str(out), "requests": client.requests, **told})
         return 0
     output.out().print(
-        f"{found.looked_at} pull requests looked at, {found.fetched} read anew, "
+        f"{counted(found.looked_at, 'pull request')} looked at, {found.fetched} read anew, "
         f"{found.with_bot} reviewed by {bot}, {found.replayable} with a reviewed commit: "
         f"{output.shown(out)}",
         markup=False,
@@ -138,8 +139,8 @@ def from_git(
         output.emit({"corpus": str(out), "repo": name, **taken._asdict()})
         return 0
     output.out().print(
-        f"{taken.merges} merges, {taken.tasks} tasks, {taken.skipped} without a change to review: "
-        f"{output.shown(out)}",
+        f"{counted(taken.merges, 'merge')}, {counted(taken.tasks, 'task')}, {taken.skipped} "
+        f"without a change to review: {output.shown(out)}",
         markup=False,
     )
     output.next_step(f"daydream corpus check {output.shown(out)}")
@@ -248,7 +249,8 @@ def check(
     if rows:
         output.out().print(output.table("Findings", ("level", "where", "what"), rows))
     output.out().print(
-        f"{found.index.repo}: {len(found.index.prs)} pull requests, {len(found.replayable)} tasks, "
+        f"{found.index.repo}: {counted(len(found.index.prs), 'pull request')}, "
+        f"{counted(len(found.replayable), 'task')}, "
         f"{'usable' if good else 'not usable'}",
         markup=False,
     )

@@ -40,6 +40,7 @@ from daydream.selection import Scorer, describe_world
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RunState
 from daydream.summaries import result_of_state, with_rounds
+from daydream.wording import counted
 
 
 def dream(
@@ -194,8 +195,8 @@ def _show_question(asked: Question | None, dreaming: Dreaming, *, as_json: bool)
     if asked is not None:
         console.print(asked.user, markup=False)
     console.print(
-        f"{dreaming.developer} would be asked {dreaming.revisions} times, the first time with "
-        f"about {tokens:,} tokens; later questions are somewhat longer",
+        f"{dreaming.developer} would be asked {counted(dreaming.revisions, 'time')}, first "
+        f"with about {tokens:,} tokens; later questions are somewhat longer",
         style="bold",
         markup=False,
     )
@@ -214,7 +215,7 @@ def _show(run: Path, dreamt: Dreamt, *, dry_run: bool, as_json: bool) -> None:
     ranked = sorted(selection.candidates, key=lambda one: -one.mean)[:8]
     rows = [_row("incumbent", selection.incumbent), *(_row("", one) for one in ranked)]
     columns = ("", "policy", ">replay score", ">attempts", "quality kept", ">off record")
-    console.print(output.table(f"{len(selection.candidates)} candidates", columns, rows))
+    console.print(output.table(counted(len(selection.candidates), "candidate"), columns, rows))
     if selection.chosen.sweep is not None:
         pair = (("incumbent", selection.incumbent), ("chosen", selection.chosen))
         console.print(_curve(pair))

@@ -22,6 +22,7 @@ from daydream.objective import Objective
 from daydream.selection import Settings
 from daydream.tasks.folder_settings import SETTINGS_FILE
 from daydream.tasks.load import is_path
+from daydream.wording import counted
 
 
 @Parameter(name="*")
@@ -217,5 +218,5 @@ def seeds_of(text: str) -> list[int]:
             )
         found += range(int(low), int(high if dash else low) + 1)
     if not found or len(found) > 10_000:
-        raise ValueError(f"seeds {text!r} name {len(found)} seeds (expected 1 to 10000)")
+        raise ValueError(f"seeds {text!r} name {counted(len(found), 'seed')} (expected 1 to 10000)")
     return sorted(set(found))

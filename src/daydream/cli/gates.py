@@ -33,6 +33,7 @@ from daydream.weights.home import DEFAULT, Home
 from daydream.weights.probes import freeze, write_probes
 from daydream.weights.trial import Trial
 from daydream.weights.wake import expand
+from daydream.wording import counted
 
 app = cyclopts.App(
     name="gate", help="Judge adapters by a frozen probe set.", help_format="plaintext"
@@ -110,7 +111,9 @@ def init(
         (name, str(count), "protected" if name in probes.protected else "")
         for name, count in probes.strata.items()
     ]
-    frozen = f"{len(probes.probes)} probes frozen in {output.shown(path)}, {probes.hash[:12]}"
+    frozen = (
+        f"{counted(len(probes.probes), 'probe')} frozen in {output.shown(path)}, {probes.hash[:12]}"
+    )
     output.out().print(frozen, markup=False)
     output.out().print(output.table("", ("stratum", ">probes", ""), rows))
     flag = home_flag(home)

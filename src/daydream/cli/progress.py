@@ -19,6 +19,7 @@ from daydream.rounds import AttemptDone, Notice, RoundBegan, Selected
 from daydream.selection import report
 from daydream.tasks.base import to_measure
 from daydream.tree import Status
+from daydream.wording import counted
 
 PLAIN_EVERY_S = 5.0
 BAR = 16
@@ -116,7 +117,7 @@ class Progress:
             text.append("━" * (BAR - filled), style="dim")
             text.append(f" {self._calls}/{planned}")
         else:
-            text.append(f"{self._calls} calls")
+            text.append(counted(self._calls, "call"))
         best = notice.best
         if best is not None and self._began is not None:
             best = to_measure(self._began.task, best)

@@ -12,6 +12,7 @@ from daydream.store.run_folder import RunFolder
 from daydream.summaries import RoundSummary, RunResult
 from daydream.tasks.base import Artifact, TaskInfo, to_measure
 from daydream.tasks.pictures import picture_of, sketch_of
+from daydream.wording import counted
 
 SKETCH_COLUMNS = 44
 PICTURE = "picture.svg"
@@ -43,8 +44,8 @@ def usage_text(parts: Sequence[Usage]) -> str:
     if total == Usage():
         return ""
     cost = "cost unknown" if total.cost_usd is None else f"{total.cost_usd:.4f} usd"
-    tokens = f"{total.input_tokens:,} tokens in, {total.output_tokens:,} out"
-    return f"{total.requests:,} requests, {tokens}, {cost}"
+    tokens = f"{counted(total.input_tokens, 'token')} in, {total.output_tokens:,} out"
+    return f"{counted(total.requests, 'request')}, {tokens}, {cost}"
 
 
 def rounds_table(title: str, rounds: Sequence[RoundSummary], info: TaskInfo) -> object:
@@ -93,7 +94,7 @@ def print_learned(console: Console, rounds: Sequence[RoundSummary]) -> None:
 def learned(selection: Mapping[str, JsonValue]) -> str:
     """Return one selection as a sentence."""
     incumbent, chosen = _part(selection, "incumbent"), _part(selection, "chosen")
-    candidates = _several(selection.get("candidates"), "candidate")
+    candidates = counted(int(str(selection.get("candidates", 0))), "candidate")
     plain = selection.get("plain")
     other = f"; without the guard {plain} would win" if plain != selection.get("guarded") else ""
     replaced = selection.get("replaced")
@@ -161,14 +162,10 @@ def _worlds(scored: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
     return [world for world in found if isinstance(world, Mapping)]
 
 
-def _several(count: JsonValue, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _cost(scored: Mapping[str, JsonValue]) -> str:
     batches = sum(int(str(world.get("batches", 0))) for world in _worlds(scored))
-    counted = f"{batches} batch" if batches == 1 else f"{batches} batches"
-    return f"{_several(scored.get('attempts'), 'attempt')} in {counted}"
+    attempts = counted(int(str(scored.get("attempts", 0))), "attempt")
+    return f"{attempts} in {counted(batches, 'batch', 'batches')}"
 
 
 def _quality(chosen: Mapping[str, JsonValue], incumbent: Mapping[str, JsonValue]) -> str:

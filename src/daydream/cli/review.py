@@ -42,6 +42,7 @@ from daydream.review.tools import Shell
 from daydream.review.trajectory import Agent, Recorder
 from daydream.sandbox.workspace import remove_tree
 from daydream.tasks.folder_settings import SETTINGS_FILE
+from daydream.wording import counted
 
 ARCHIVE = Path("~/.daydream/archive")
 
@@ -291,7 +292,7 @@ def _table(items: Sequence[Item], verdicts: Sequence[Verdict]) -> object:
         for item in items
     ]
     columns = (">", "severity", "where", "finding", "second look")
-    return output.table(f"{len(items)} findings", columns, rows)
+    return output.table(counted(len(items), "finding"), columns, rows)
 
 
 def _show(done: Reviewed, form: str, *, as_json: bool, asked: bool) -> None:

@@ -18,6 +18,7 @@ from daydream.rounds import Surroundings
 from daydream.store import events as log
 from daydream.store.run_folder import RunFolder
 from daydream.tree import Tree, make_pool
+from daydream.wording import counted
 
 Format = Literal["history", "trees"]
 
@@ -51,7 +52,9 @@ def export(
     if json:
         output.emit({"format": form, "target": str(target), "trees": len(trees)})
     else:
-        output.out().print(f"{len(trees)} trees written to {output.shown(target)}", markup=False)
+        output.out().print(
+            f"{counted(len(trees), 'tree')} written to {output.shown(target)}", markup=False
+        )
         output.next_step(f"daydream import {output.shown(target)}")
     return 0
 
@@ -90,7 +93,8 @@ def import_(
     attempts = sum(tree.attempts for tree in pool.trees)
     shown = output.shown(path)
     console.print(
-        f"{len(pool.trees)} trees of {pool.task}, {attempts} attempts, {pool.eligibility} "
+        f"{counted(len(pool.trees), 'tree')} of {pool.task}, {counted(attempts, 'attempt')}, "
+        f"{pool.eligibility} "
         f"eligibility: {shown}",
         markup=False,
     )

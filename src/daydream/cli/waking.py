@@ -30,7 +30,7 @@ from daydream.llm.budget import parse_budget
 from daydream.sandbox.choose import weakness
 from daydream.tasks.load import is_path, load_task
 from daydream.weights.bank import Bank
-from daydream.weights.build import MANIFEST, Manifest, build_corpus
+from daydream.weights.build import MANIFEST, Manifest, build_corpus, corpus_words
 from daydream.weights.corpus import BuildSettings
 from daydream.weights.episodes import Sampling, Source
 from daydream.weights.gate import Gate
@@ -38,6 +38,7 @@ from daydream.weights.home import DEFAULT, Home, next_numbered
 from daydream.weights.probes import read_probes
 from daydream.weights.wake import Around, Plan, Progress, expand
 from daydream.weights.wake import wake as wake_up
+from daydream.wording import counted
 
 
 def wake(
@@ -153,7 +154,7 @@ def _around(interrupted: threading.Event, budget: str, *, as_json: bool) -> Arou
         if allowance.seconds is not None and time.monotonic() - began >= allowance.seconds:
             return f"the budget of {allowance.seconds:g} s is spent"
         if allowance.calls is not None and answered >= allowance.calls:
-            return f"the budget of {allowance.calls} calls is spent"
+            return f"the budget of {counted(allowance.calls, 'call')} is spent"
         return ""
 
     return Around(time.time, stop, notify)  # noqa: TID251 - the terminal's clock
@@ -165,14 +166,16 @@ def _woken(done: Progress, home: Path, *, as_json: bool) -> int:
     else:
         rate = f", {percent(done.solved / done.done)}" if done.done else ""
         output.out().print(
-            f"{done.done} answers, {done.solved} solved{rate}; {done.known} of {done.planned} were "
-            "in the bank",
+            f"{counted(done.done, 'answer')}, {done.solved} solved{rate}; {done.known} of "
+            f"{done.planned} in the bank before",
             markup=False,
         )
         if done.probes:
-            output.out().print(f"{done.probes} tasks left out: the probe set asks them")
+            output.out().print(f"{counted(done.probes, 'task')} left out: in the probe set")
         if done.failed:
-            output.warn(f"{done.failed} attempts brought no answer; the last: {done.last_error}")
+            output.warn(
+                f"{counted(done.failed, 'attempt')} without an answer; the last: {done.last_error}"
+            )
         if done.stopped:
             output.warn(f"stopped: {done.stopped}; the same command goes on from here")
         output.next_step(f"daydream build{home_flag(home)}")
@@ -256,10 +259,6 @@ def checked(**values: object) -> BuildSettings:
 def show_corpus(folder: Path, manifest: Manifest) -> None:
     """Show what a corpus holds."""
     console = output.out()
-    console.print(
-        f"{manifest.sft} successes of {manifest.tasks} tasks and {manifest.dpo} contrasts from "
-        f"{manifest.episodes} episodes: {output.shown(folder)}",
-        markup=False,
-    )
+    console.print(f"{corpus_words(manifest)}: {output.shown(folder)}", markup=False)
     for reason, count in manifest.left_out.items():
         console.print(f"  left out, {reason}: {count}", style="dim", markup=False)

@@ -16,6 +16,7 @@ from daydream.config import Price
 from daydream.errors import ConfigError, Stopped
 from daydream.llm.base import Request
 from daydream.store.events import Usage
+from daydream.wording import counted
 
 CHARACTERS_A_TOKEN: Final = 3
 """Fewer than any usual tokenizer's mean, so that estimates err upwards."""
@@ -45,7 +46,7 @@ class Allowance(msgspec.Struct, frozen=True):
     def spent_by(self, usage: Usage) -> str | None:
         """Return the side that ``usage`` has used up, in the person's words, or None."""
         if self.tokens is not None and usage.input_tokens + usage.output_tokens >= self.tokens:
-            return f"{self.tokens:,} tokens"
+            return counted(self.tokens, "token")
         if self.usd is not None and (usage.cost_usd or 0.0) >= self.usd:
             return f"{self.usd:g} usd"
         return None
@@ -175,7 +176,7 @@ class Purse:
         if allowance.tokens is not None:
             held = sum(one.tokens for one in self._held.values()) + hold.tokens
             if not spent.input_tokens + spent.output_tokens + held <= allowance.tokens:
-                return f"{allowance.tokens:,} tokens"
+                return counted(allowance.tokens, "token")
         if allowance.usd is not None:
             money = sum(one.usd for one in self._held.values()) + hold.usd
             if not (spent.cost_usd or 0.0) + money <= allowance.usd:

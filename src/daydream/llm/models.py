@@ -17,6 +17,7 @@ from daydream.llm.base import ChatModel, RequestFailed, at
 from daydream.llm.fake import MOCK, FakeModel
 from daydream.llm.http import Transport
 from daydream.llm.openai_compatible import OpenAiCompatible
+from daydream.wording import counted
 
 KEYLESS: Final = "-m ollama/NAME, -m local/NAME@http://HOST:PORT/v1 or -m mock:"
 _LOCAL: Final = re.compile(
@@ -173,4 +174,4 @@ def _server(transport: Transport, name: str, url: str, timeout_s: float) -> Usab
     entries: list[JsonValue] = list(listed) if isinstance(listed, list) else []
     served = [found for entry in entries if isinstance(found := at(entry, "id"), str)]
     spelled = [f"ollama/{one}" if name == "ollama" else f"local/{one}@{url}" for one in served]
-    return Usable(name, bool(served), f"{len(served)} models at {url}", tuple(spelled))
+    return Usable(name, bool(served), f"{counted(len(served), 'model')} at {url}", tuple(spelled))

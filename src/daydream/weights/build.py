@@ -22,6 +22,7 @@ from daydream.weights.corpus import BuildSettings, Corpus, select
 from daydream.weights.episodes import Episode, Form
 from daydream.weights.home import Home
 from daydream.weights.probes import read_probes
+from daydream.wording import counted
 
 MANIFEST: Final = "manifest.json"
 SFT: Final = "sft.jsonl"
@@ -139,6 +140,14 @@ def read_manifest(folder: Path) -> Manifest:
                     "manifest); build the corpus again"
                 )
     return manifest
+
+
+def corpus_words(manifest: Manifest) -> str:
+    """Return what a corpus holds, for people."""
+    return (
+        f"{counted(manifest.sft, 'success', 'successes')} of {counted(manifest.tasks, 'task')} and "
+        f"{counted(manifest.dpo, 'contrast')} from {counted(manifest.episodes, 'episode')}"
+    )
 
 
 def _prompt(episode: Episode) -> JsonValue:

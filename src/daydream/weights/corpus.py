@@ -16,6 +16,7 @@ from daydream.errors import LeakError, UsageError
 from daydream.tree import Status
 from daydream.weights.episodes import Episode, Form, Source
 from daydream.weights.leaks import Fingerprint, LeakGuard
+from daydream.wording import counted
 
 SHOWN_LEAKS = 3
 
@@ -112,7 +113,7 @@ def _admitted(
     if leaks:
         several = f" and {len(leaks) - SHOWN_LEAKS} more" if len(leaks) > SHOWN_LEAKS else ""
         raise LeakError(
-            f"the corpus would hold {len(leaks)} episodes that the probe set asks: "
+            f"the corpus would hold {counted(len(leaks), 'episode')} that the probe set asks: "
             f"{'; '.join(leaks[:SHOWN_LEAKS])}{several} (expected none); nothing was written. Find "
             "out how they came into the bank, or leave them out with --leave-out-leaks"
         )

@@ -23,6 +23,7 @@ from daydream.store.shared_log import SharedLog, alone
 from daydream.weights.answerers import LOCAL, Answerer, Contender
 from daydream.weights.probes import Answered, ProbeSet, answer_probes, need_probes
 from daydream.weights.trial import ALPHA, Trial, compare
+from daydream.wording import counted
 
 Decision = Literal["promoted", "rejected", "undecided"]
 POINTER: Final = "deployed"
@@ -78,7 +79,7 @@ def decide(probes: ProbeSet, candidate: Answered, incumbent: Answered) -> Verdic
 def _decide(trial: Trial, protected: Mapping[str, Trial]) -> tuple[Decision, str]:
     rates = (
         f"{100 * trial.candidate:.1f} % against {100 * trial.incumbent:.1f} %, "
-        f"{trial.wins} probes won and {trial.losses} lost"
+        f"{counted(trial.wins, 'probe')} won and {trial.losses} lost"
     )
     hurt = [name for name, one in protected.items() if one.worse]
     if hurt:

@@ -15,11 +15,12 @@ from daydream.errors import StoreError, UsageError
 from daydream.store.files import disk_errors, replace_file
 from daydream.weights.adapters import Adapter, Stage, TrainSettings
 from daydream.weights.answerers import LOCAL, Answerer, Contender
-from daydream.weights.build import MANIFEST, Manifest, build_corpus, read_manifest
+from daydream.weights.build import MANIFEST, Manifest, build_corpus, corpus_words, read_manifest
 from daydream.weights.corpus import BuildSettings
 from daydream.weights.gate import Entry, Gate
 from daydream.weights.home import Home, next_numbered
 from daydream.weights.training import plan_of, train
+from daydream.wording import counted
 
 PLAN: Final = "plan.json"
 RESULT: Final = "result.json"
@@ -71,13 +72,14 @@ def play_night(
         manifest = read_manifest(corpus)
     else:
         manifest = build_corpus(place, corpus, plan.build)
-    notify(f"corpus: {manifest.sft} successes, {manifest.dpo} contrasts")
+    notify(f"corpus: {corpus_words(manifest)}")
     stages = tuple(stage for stage in plan.stages if stage != "dpo" or manifest.dpo)
     training = plan_of(Path(plan.base), corpus, stages, plan.train)
     home = place.adapters / f"night-{number}"
     adapter = train(training, home)
     for name, stage in adapter.stages.items():
-        notify(f"{name}: loss {stage.first_loss:.3f} to {stage.last_loss:.3f}, {stage.steps} steps")
+        fall = f"{stage.first_loss:.3f} to {stage.last_loss:.3f}"
+        notify(f"{name}: loss {fall} in {counted(stage.steps, 'step')}")
     candidate = Contender(probes.model, str(home))
     entry = _checked(gate, candidate) or gate.check(candidate, answerer_of)
     night = Night(number=number, corpus=manifest, adapter=adapter, check=entry)

@@ -20,6 +20,7 @@ from daydream.weights.answerers import Answerer, Contender, Prompt
 from daydream.weights.episodes import Form, Sampling
 from daydream.weights.leaks import Fingerprint, LeakGuard
 from daydream.weights.questions import Question, Questioner
+from daydream.wording import counted
 
 FILE: Final = "probes.json"
 EVALUATOR: Final = "gate/1"
@@ -113,8 +114,8 @@ def freeze(
     probes = _even(strata, most if most is not None else len(seen))
     if len(probes) < 2:
         raise UsageError(
-            f"{len(probes)} different questions (expected at least 2, and some hundreds to see a "
-            "difference); name more tasks, such as formula:split=probe,instance=0-299"
+            f"{counted(len(probes), 'different question')} (expected at least 2, and some hundreds "
+            "to see a difference); name more tasks, such as formula:split=probe,instance=0-299"
         )
     unknown = sorted(set(protected) - set(strata))
     if unknown:

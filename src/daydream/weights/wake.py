@@ -21,6 +21,7 @@ from daydream.weights.bank import Bank
 from daydream.weights.episodes import Episode, Sampling, identity
 from daydream.weights.leaks import Fingerprint, LeakGuard
 from daydream.weights.questions import Questioner
+from daydream.wording import counted
 
 _RANGE: Final = re.compile(r"(\w+)=(\d+)-(\d+)")
 MOST_TASKS: Final = 100_000
@@ -80,7 +81,9 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
         for option in options:
             count *= len(option)
         if len(found) + count > MOST_TASKS:
-            raise TaskError(f"{name} names {count} tasks (expected at most {MOST_TASKS} in all)")
+            raise TaskError(
+                f"{name} names {counted(count, 'task')} (expected at most {MOST_TASKS} in all)"
+            )
         found += [head + colon + ",".join(parts) for parts in itertools.product(*options)]
     return tuple(dict.fromkeys(found))
 

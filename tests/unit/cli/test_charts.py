@@ -323,7 +323,7 @@ def test_a_large_tree_is_cut_to_rows_that_can_be_read_but_keeps_the_best_path() 
     text = tree_svg(found, 1000)
     assert "node 1000, branch 999, depth 1, batch 1000: score 0.999" in text
     hidden = 1000 - MAX_ROWS - 1
-    assert f"{hidden} more nodes are not drawn." in text
+    assert f"{hidden} more nodes not drawn." in text
 
 
 def test_an_unknown_best_node_is_refused() -> None:

@@ -129,7 +129,7 @@ def _guard() -> LeakGuard:
 )
 def test_a_leak_fails_the_build_and_can_be_left_out(leak: Episode) -> None:
     kept = episode("formula:instance=3", prompt="x*y=", keys=("free",))
-    with pytest.raises(LeakError, match=r"would hold 1 episodes that the probe set asks"):
+    with pytest.raises(LeakError, match=r"would hold 1 episode that the probe set asks"):
         select([kept, leak], PLAIN, _guard())
     corpus = select([kept, leak], BuildSettings(leave_out_leaks=True), _guard())
     assert [one.task for one in corpus.sft] == ["formula:instance=3"]

@@ -23,6 +23,7 @@ from daydream.cli.charts.canvas import (
 from daydream.cli.charts.scales import Scale, number
 from daydream.errors import TreeError
 from daydream.tree import ROOT, Node, Status, Tree
+from daydream.wording import counted
 
 MAX_ROWS = 120
 """More rows than anybody reads; others are counted in a line of text, the best always drawn."""
@@ -65,7 +66,7 @@ def tree_svg(tree: Tree, best: int | None) -> str:
     deepest = max(node.depth for node in tree.nodes)
     width = max(_LEAST_WIDTH, 10 + deepest * layout.step + _RADIUS + 190)
     title = f"{tree.task}, round {tree.round}: {tree.policy}"
-    subtitle = f"{tree.attempts:,} attempts, limit {tree.limit}, seed {tree.seed}"
+    subtitle = f"{counted(tree.attempts, 'attempt')}, limit {tree.limit}, seed {tree.seed}"
     head, top = header(title, subtitle, width)
     keys, legend_height = _legend(tree, width)
     body = join([_edges(tree, layout, path), _nodes(tree, layout, best), _row_notes(tree, layout)])
@@ -74,7 +75,9 @@ def tree_svg(tree: Tree, best: int | None) -> str:
     parts.append(tag("g", body, transform=f"translate(0 {pixels(top)})"))
     height = top + 18 + layout.used * _ROW
     if hidden:
-        parts.append(label(0, height + 6, f"{hidden:,} more nodes are not drawn.", role="soft"))
+        parts.append(
+            label(0, height + 6, f"{counted(hidden, 'more node')} not drawn.", role="soft")
+        )
         height += 14
     return standalone(Panel(width, height, title, _description(tree, best), join(parts)))
 
@@ -239,5 +242,6 @@ def _legend(tree: Tree, width: float) -> tuple[Markup, float]:
 def _description(tree: Tree, best: int | None) -> str:
     branches = sum(node.parent == ROOT for node in tree.nodes)
     valid = sum(node.status is Status.OK for node in tree.nodes[1:])
-    text = f"{branches:,} branches, {tree.attempts:,} attempts, {valid:,} valid."
+    attempts = counted(tree.attempts, "attempt")
+    text = f"{counted(branches, 'branch', 'branches')}, {attempts}, {valid:,} valid."
     return text if best is None else f"{text} The bold path leads to {_title(tree.nodes[best])}."

@@ -16,6 +16,7 @@ from daydream.cli.charts.canvas import (
 )
 from daydream.cli.charts.plot import FOOT
 from daydream.cli.charts.scales import Scale, domain, drawable, number, tick_labels, ticks
+from daydream.wording import counted
 
 _WIDTH = 720.0
 _PLOT = 260.0
@@ -58,5 +59,5 @@ def loss_svg(title: str, curves: Mapping[str, Sequence[float]]) -> str:
             parts.append(label(x.at(start + 1) + 4, top + 14, name, kind="small"))
             told.append(f"{name} from {number(values[0])} to {number(values[-1])}")
         start += len(values)
-    text = f"Loss in {steps} steps: {'; '.join(told) or 'nothing recorded'}."
+    text = f"Loss in {counted(steps, 'step')}: {'; '.join(told) or 'nothing recorded'}."
     return standalone(Panel(_WIDTH, bottom + FOOT, title, text, join(parts)))

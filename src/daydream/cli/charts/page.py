@@ -33,6 +33,7 @@ from daydream.cli.charts.tables import (
 )
 from daydream.compare import TaskComparison, final_best
 from daydream.objective import mean
+from daydream.wording import counted
 
 TITLE = "Fixed exploration against dreaming"
 
@@ -98,7 +99,7 @@ def scope(tasks: Sequence[TaskComparison]) -> str:
     """Return what was compared, in one line: tasks, rounds, seeds."""
     rounds = sorted({len(pair.fixed.rounds) for task in tasks for pair in task.pairs})
     seeds = sorted({pair.seed for task in tasks for pair in task.pairs})
-    parts = [_plural(len(tasks), "task")]
+    parts = [counted(len(tasks), "task")]
     if rounds:
         ends = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
         parts.append(f"{ends} round{'' if rounds == [1] else 's'}")
@@ -107,10 +108,6 @@ def scope(tasks: Sequence[TaskComparison]) -> str:
     elif seeds:
         parts.append(f"{len(seeds)} paired seeds")
     return ", ".join(parts)
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _tiles(tasks: Sequence[TaskComparison]) -> list[Markup]:

@@ -19,6 +19,7 @@ from daydream.cli.charts.canvas import (
     text_width,
 )
 from daydream.cli.charts.scales import Scale, domain, number, tick_labels, ticks
+from daydream.wording import counted
 
 FOOT = 36.0
 """Height of the labels below a plot."""
@@ -92,7 +93,7 @@ def points(curve: Curve, frame: Frame, name: str) -> Markup:
     return join(
         tag(
             "circle",
-            hover(f"{name}: {number(value, 9)} after {at:,} calls"),
+            hover(f"{name}: {number(value, 9)} after {counted(at, 'call')}"),
             cx=frame.x.at(at), cy=frame.y.at(value), r=7, fill_opacity=0,
         )
         for at, value in curve.points
@@ -111,4 +112,5 @@ def described(name: str, curve: Curve, absent: str) -> str:
     if not curve.points:
         return f"{name}: {absent}"
     at, value = curve.points[-1]
-    return f"{name} ends at {number(value, 9)}, first reached after {at:,} of {curve.end:,} calls"
+    reached = f"{at:,} of {counted(curve.end, 'call')}"
+    return f"{name} ends at {number(value, 9)}, first reached after {reached}"

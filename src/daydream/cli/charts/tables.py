@@ -16,6 +16,7 @@ from daydream.cli.charts.scales import count, drawable, number, ticks
 from daydream.compare import Arm, Summary, TaskComparison
 from daydream.intervals import Interval
 from daydream.objective import mean
+from daydream.wording import counted
 
 NOTHING = "\N{EN DASH}"
 """Stands for a value that does not exist."""
@@ -200,7 +201,7 @@ def verdict(summary: Summary) -> str:
     """Return wins, ties and losses in one sentence."""
     total = summary.wins + summary.ties + summary.losses
     return (
-        f"Final best of dream against fixed over {total} pairs: wins {summary.wins}, "
+        f"Final best of dream against fixed over {counted(total, 'pair')}: wins {summary.wins}, "
         f"ties {summary.ties}, losses {summary.losses}. Dream reaches fixed's final best in "
         f"{summary.reached} of them."
     )
