@@ -61,6 +61,7 @@ test-model: setup-model ## Search HumanEval with a real small model, offline, in
 	$(BIN)/python -m pytest --model --slow -W default --capture no tests/model
 
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)
+	$(BIN)/python benchmarks/bounds.py
 	$(BIN)/python benchmarks/replay.py --out benchmarks/results/replay.json
 	$(BIN)/python benchmarks/isolation.py --out benchmarks/results/isolation.json
 	$(BIN)/python benchmarks/lasso_path.py --out benchmarks/results/lasso_path.json

@@ -52,7 +52,7 @@ def process(*arguments: str, code: int = 0, env: Mapping[str, str] | None = None
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=500,
         env={**os.environ, **(env or {})},
         check=False,
     )

@@ -1,6 +1,5 @@
 """A developer that answers anything at all: a dream goes on, harms nobody, and pays once."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -76,11 +75,10 @@ def test_show_says_where_no_model_was_asked(explored: Path) -> None:
 
 
 def test_fences_are_found_in_time_linear_in_the_answer() -> None:
-    before = time.process_time()
+    # Were it quadratic, this would take hours: the time limit of every test ends it.
     for answer in ("```a\n" * 200_000, "~~~~a\n" * 200_000, "`" * 1_000_000, "```\n" * 200_000):
         with pytest.raises(UsageError, match="none defines"):
             Developer.extract(Developer.__new__(Developer), answer)
-    assert time.process_time() - before < 10
 
 
 def test_a_block_ends_at_a_fence_of_its_own_kind() -> None:

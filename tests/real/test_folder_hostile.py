@@ -21,7 +21,7 @@ ERROR, TIMEOUT, INVALID = Status.ERROR, Status.TIMEOUT, Status.INVALID
 SHORT = '[task]\ntimeout = 1\nmemory = "150MB"\n'
 
 
-def evaluated(body: str, *, settings: str = "[task]\ntimeout = 30\n") -> Evaluation:
+def evaluated(body: str, *, settings: str = "[task]\ntimeout = 300\n") -> Evaluation:
     """Evaluate with an evaluator of this body; it may use a few modules and ``program_path``."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     modules = "import ctypes, json, os, signal, sys, threading, time\n"
@@ -71,15 +71,15 @@ def test_each_way_to_give_no_score_has_its_status_and_reason(
     ("body", "kind"),
     [
         ("while True: pass", "timeout"),
-        ("time.sleep(30)", "timeout"),
+        ("time.sleep(600)", "timeout"),
         ("signal.pause()", "timeout"),
         ("os.kill(os.getpid(), signal.SIGSTOP)", "timeout"),
         (
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stdin.read()\ntime.sleep(9)",
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stdin.read()\ntime.sleep(600)",
             "timeout",
         ),
         (
-            "held = bytearray(250 << 20)\nheld[::4096] = b'x' * len(held[::4096])\ntime.sleep(9)",
+            "held = bytearray(250 << 20)\nheld[::4096] = b'x' * len(held[::4096])\ntime.sleep(600)",
             "memory",
         ),
         ("held = bytearray(1 << 44)", "memory"),
@@ -87,7 +87,7 @@ def test_each_way_to_give_no_score_has_its_status_and_reason(
 )
 def test_each_way_to_take_too_much_ends_at_the_limit(body: str, kind: str) -> None:
     # Only a hang has to wait for its limit; memory runs out at once on an idle machine.
-    settings = SHORT if kind == "timeout" else SHORT.replace("= 1", "= 20")
+    settings = SHORT if kind == "timeout" else SHORT.replace("= 1", "= 300")
     found = evaluated(body, settings=settings)
     assert (found.status, found.error_class) == (TIMEOUT, kind)
 
@@ -126,19 +126,21 @@ def test_a_fork_that_comes_back_gives_no_second_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "ending", ["return 1.0", "os._exit(1)", "time.sleep(30)", "ctypes.string_at(0)"]
+    "ending", ["return 1.0", "os._exit(1)", "time.sleep(600)", "ctypes.string_at(0)"]
 )
 def test_no_process_of_an_evaluation_is_left(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = f"left-over-{os.getpid()}-{len(ending)}"
     monkeypatch.setenv("MARK", mark)
     body = (
         "import subprocess\n"
-        "subprocess.Popen(['/bin/sleep', '60'])\n"
-        "subprocess.Popen(['/bin/sleep', '60'], start_new_session=True)\n"
-        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n"
+        "subprocess.Popen(['/bin/sleep', '600'])\n"
+        "subprocess.Popen(['/bin/sleep', '600'], start_new_session=True)\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\n"
         "    os._exit(0)\n" + ending
     )
-    settings = '[task]\ntimeout = 2\nenv = ["MARK"]\n'
+    # Only a hang has to wait for its limit.
+    seconds = 2 if "sleep" in ending or "while" in ending else 300
+    settings = f'[task]\ntimeout = {seconds}\nenv = ["MARK"]\n'
     found = evaluated(body, settings=settings)
     assert (found.status is Status.OK) == (ending == "return 1.0")
     assert mark in os.environ["MARK"]

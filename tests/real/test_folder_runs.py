@@ -85,9 +85,9 @@ def test_failed_attempts_are_nodes_with_their_status() -> None:
         "    import os, time\n    value = load(program_path).value()\n"
         "    if value < 0.5: return float('nan')\n    if value < 1: os._exit(3)\n"
         "    if value < 2: return {'score': value, 'valid': False, 'error': 'no'}\n"
-        "    if value < 3: time.sleep(60)\n    return value",
+        "    if value < 3: time.sleep(600)\n    return value",
     )
-    place = folder("branch if depth == 1 else branch + 1", task="timeout = 1", evaluator=evaluator)
+    place = folder("branch if depth == 1 else branch + 1", task="timeout = 5", evaluator=evaluator)
     done = daydream("run", f"{place}/", "--out", "r", "--policy", "parallel_refine-w4-d1", "--json")
     assert (done.json["best"], done.json["calls"]) == (3.0, 4)
     found = [(node["status"], node["error_class"]) for node in nodes_of("r")]

@@ -70,10 +70,12 @@ def test_a_partial_solution_earns_the_share_of_its_assertions(body: str, passed:
 
 
 def test_a_hang_in_one_call_costs_only_what_it_touches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daydream.tasks.humaneval.CALL_S", 1.0)
+    monkeypatch.setattr("daydream.tasks.humaneval.CALL_S", 5.0)
     subject = task(1)
     right = subject.problem.prompt + subject.problem.canonical_solution
-    slow = right.replace("    pairs = {", "    while text == '((': pass\n    pairs = {", 1)
+    slow = right.replace(
+        "    pairs = {", "    if text == '((': __import__('time').sleep(600)\n    pairs = {", 1
+    )
     found = subject.evaluate(solution(slow))
     assert (found.score, found.diagnostics["problems"]) == (7 / 8, {"timeout": 1})
 

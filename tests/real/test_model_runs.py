@@ -12,7 +12,7 @@ from daydream.store.run_folder import RunFolder
 from tests.real.commands import Ran, daydream, start
 from tests.real.model_server import KEY, Fault, ModelServer
 
-FAST = "chat:timeout=2,backoff=0.01"
+FAST = "chat:timeout=60,backoff=0.01"
 
 
 def _totals(run: Path) -> Usage:

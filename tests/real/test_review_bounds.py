@@ -42,7 +42,7 @@ def test_two_hundred_files_are_reviewed_in_bounded_requests_and_memory() -> None
             capture_output=True,
             text=True,
             check=False,
-            timeout=200,
+            timeout=500,
         )
     assert ran.returncode == 0, ran.stderr
     done = json.loads(ran.stdout.splitlines()[-1])

@@ -5,7 +5,6 @@ asserted from the outside: no process is left, and files of the host are as they
 """
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from daydream.tree import Status
 from tests.contracts.known_programs import EQUAL_TO_ALL, program
 from tests.processes import with_variable
 
-TASK = "circle-packing:artifact=program,seconds=3"
+TASK = "circle-packing:artifact=program,seconds=60"
 GOOD = "[[(1 + 2 * (i % 4)) / 8, (1 + 2 * (i // 4)) / 8, 0.125] for i in range(8)]"
 INVALID, ERROR, TIMEOUT = Status.INVALID, Status.ERROR, Status.TIMEOUT
 FORGED_FRAME = """
@@ -128,7 +127,7 @@ CASES = {
     # 29: work after the answer, in threads and in children.
     "answers and works on": (
         "import os, threading, time\ndef construct():\n    threading.Thread(target=time.sleep, "
-        "args=(60,)).start()\n    if os.fork() == 0: time.sleep(60)\n    return []\n",
+        "args=(60,)).start()\n    if os.fork() == 0: time.sleep(600)\n    return []\n",
         INVALID, "count",
     ),
     "answers from a child": (
@@ -155,7 +154,7 @@ CASES = {
     ),
     # The rest: ends, times and memory.
     "never returns": ("def construct():\n    while True: pass\n", TIMEOUT, "timeout"),
-    "sleeps": ("import time\ndef construct(): time.sleep(60)\n", TIMEOUT, "timeout"),
+    "sleeps": ("import time\ndef construct(): time.sleep(600)\n", TIMEOUT, "timeout"),
     "takes all memory": (
         "def construct():\n    held = []\n    while True: held.append(b'x' * (64 << 20))\n",
         TIMEOUT, "memory",
@@ -179,12 +178,10 @@ def test_an_attack_on_the_scoring_has_its_outcome_and_scores_nothing(
     case: str, task: Task, place: Path
 ) -> None:
     text, status, kind = CASES[case]
-    if kind == "memory":  # On a busy machine three seconds are not enough to take all of it.
-        task = load_task(TASK.replace("seconds=3", "seconds=30"))
-    begun = time.monotonic()
+    if kind == "timeout":  # Nothing else may end by the clock, however busy the machine is.
+        task = load_task(TASK.replace("seconds=60", "seconds=2"))
     found = judged(task, text, place)
     assert (found.status, found.error_class, found.score) == (status, kind, 0.0), found
-    assert time.monotonic() - begun < 40
     assert "\x1b" not in found.message + found.feedback
     assert len(found.message) <= 4_000
 

@@ -1,7 +1,6 @@
 """The journal: what it accepts, what it reports, what it refuses."""
 
 import os
-import time
 from pathlib import Path
 
 import msgspec
@@ -198,15 +197,12 @@ def test_an_interrupt_inside_an_append_leaves_whole_records(
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_attempts_load_in_three_cpu_seconds(path: Path) -> None:
+def test_a_hundred_thousand_attempts_load(path: Path) -> None:
     write(path, attempts=500)
     lines = path.read_bytes().splitlines(keepends=True)
     assert len(lines) == 1_002
     path.write_bytes(b"".join(lines[:2]) + b"".join(lines[2:]) * 200)
-    before = time.process_time()
     events = read_journal(path).events
-    spent = time.process_time() - before
     assert sum(isinstance(event, AttemptFinished) for event in events) == 100_000
     assert isinstance(events[0], RunStarted)
     assert events[-1].at
-    assert spent < 3.0
