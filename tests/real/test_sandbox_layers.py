@@ -1,17 +1,19 @@
-"""Two more layers of the bubblewrap sandbox, taken away: what each of them kept from happening."""
+"""The bubblewrap sandbox with one layer taken away: what each of them kept from happening."""
 
 import os
 import signal
+import socket
 import uuid
 
 import pytest
 
 from daydream.errors import SandboxError
 from daydream.sandbox import cell
-from daydream.sandbox.base import Limits
+from daydream.sandbox.base import Job, Limits
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
+from daydream.sandbox.profiles import PROFILES
 from tests.processes import with_word
-from tests.real.test_sandbox_hostile import SMALL, run, said
+from tests.real.test_sandbox_hostile import SMALL, WIDE, run, said
 
 FILL = (
     "def fill(path):\n"
@@ -20,6 +22,70 @@ FILL = (
     "            for _ in range(4): file.write(bytes(1 << 20))\n"
     "print([tried(fill, path) for path in ('/work', '/tmp')])\n"
 )
+
+
+def shell(script: str, sandbox: BubblewrapSandbox) -> str:
+    job = Job(("/bin/sh", "-c", script), "/tmp", {"PATH": "/usr/bin"})
+    return sandbox.run(job, WIDE).stdout.decode().strip()
+
+
+class NoGroup(BubblewrapSandbox):
+    """Has no control group."""
+
+    def _group(self, bounds: object) -> None:
+        return None
+
+
+class NoFilter(BubblewrapSandbox):
+    """Allows every system call."""
+
+    def _filter(self, *, bounded: bool) -> bytes:
+        return bytes.fromhex("0600000000 00ff7f".replace(" ", ""))
+
+
+class NoEachLimits(BubblewrapSandbox):
+    """Sets no limit on a process."""
+
+    def _each(self, bounds: object) -> list[str]:
+        return []
+
+
+class Writable(BubblewrapSandbox):
+    """Leaves its own root writable, as bubblewrap does by itself."""
+
+    def _view(self, *arguments: object, **_: object) -> list[str]:
+        words = super()._view(*arguments)  # type: ignore[arg-type]
+        at = words.index("--remount-ro")
+        return words[:at] + words[at + 4 :]
+
+
+class SeesTheDisk(BubblewrapSandbox):
+    """Shows the whole disk, as the usual line of bubblewrap does."""
+
+    def _view(self, *arguments: object, **_: object) -> list[str]:
+        words = super()._view(*arguments)  # type: ignore[arg-type]
+        at = words.index("--ro-bind")
+        options = [*words[:at], "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        rest = words[words.index("--seccomp") : words.index("--chdir")]
+        return [*options, "--tmpfs", "/tmp", *rest, "--chdir", "/tmp"]
+
+
+class StaysRoot(SeesTheDisk):
+    """Starts bubblewrap as who is asking."""
+
+    def _become(self) -> tuple[str, ...]:
+        return ()
+
+    def _user(self) -> None:
+        return None
+
+
+class SharesTheNetwork(BubblewrapSandbox):
+    """Keeps the machine's network."""
+
+    def _view(self, *arguments: object, **_: object) -> list[str]:
+        words = super()._view(*arguments)  # type: ignore[arg-type]
+        return [word for word in words if word != "--unshare-net"]
 
 
 class Unsized(BubblewrapSandbox):
@@ -53,3 +119,58 @@ def test_without_the_kill_of_its_first_process_a_job_outlives_its_time(
     finally:
         for pid in with_word(mark):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_without_a_cgroup_hidden_memory_is_refused_and_the_watchdog_ends_the_rest() -> None:
+    sandbox = NoGroup(SMALL)
+    assert said("print(tried(os.memfd_create, 'x'))", sandbox) == "EPERM"
+    code = (
+        "for _ in range(2): os.fork()\nheld = bytearray(60 << 20)\n"
+        "held[::4096] = b'x' * len(held[::4096])\ntime.sleep(600)"
+    )
+    found = run(code, limits=Limits(wall_s=300, memory_mb=150), sandbox=sandbox)
+    assert found.outcome == "memory"
+    assert found.peak_mb > 150
+
+
+def test_without_the_filter_more_of_the_kernel_can_be_reached() -> None:
+    assert said("print(call('personality', 8))", NoFilter(SMALL)) == "done"
+    assert said("print(tried(socket.socket, 40))", NoFilter(SMALL)) == "done"
+
+
+def test_without_limits_on_each_process_a_file_and_the_descriptors_grow() -> None:
+    code = "print(tried(lambda: [os.dup(1) for _ in range(200)]))"
+    assert said(code, NoEachLimits(SMALL)) == "done"
+
+
+def test_without_the_last_mounts_the_root_can_be_written() -> None:
+    code = (
+        "print([tried(os.open, p + '/x', os.O_WRONLY | os.O_CREAT) for p in ('/', '/dev', '/etc')])"
+    )
+    assert said(code, Writable(SMALL)) == "['done', 'done', 'done']"
+
+
+def test_without_a_view_of_its_own_a_job_sees_the_disk() -> None:
+    script = "grep -c ^root: /etc/passwd"
+    assert shell(script, SeesTheDisk(SMALL)) == "1"
+    assert shell(script, BubblewrapSandbox(SMALL)) == "0"
+
+
+def test_without_a_network_namespace_a_job_reaches_the_machine() -> None:
+    with socket.socket() as tcp:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen()
+        port = tcp.getsockname()[1]
+        code = f"print(tried(socket.create_connection, ('127.0.0.1', {port})))"
+        assert said(code, SharesTheNetwork(PROFILES["evaluator"])) == "done"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reached"), [(StaysRoot, os.geteuid() == 0), (SeesTheDisk, False)]
+)
+def test_only_another_user_keeps_root_from_the_kernels_settings(
+    kind: type[BubblewrapSandbox], reached: bool
+) -> None:
+    # Opened for appending and nothing appended.
+    script = "if (: >>/proc/sys/kernel/core_pattern) 2>/dev/null; then echo open; else echo no; fi"
+    assert shell(script, kind(SMALL)) == ("open" if reached else "no")

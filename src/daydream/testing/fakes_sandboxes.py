@@ -70,11 +70,11 @@ class KeepsAllOutput(ProcessSandbox):
 
 
 class WaitsForHangs(ProcessSandbox):
-    """Gives a job ten times its wall limit."""
+    """Gives a job a hundred times its wall limit."""
 
     def run(self, job: Job, limits: Limits) -> ExecResult:
         """Run ``job``."""
-        return super().run(job, changed(limits, wall_s=10 * limits.wall_s))
+        return super().run(job, changed(limits, wall_s=100 * limits.wall_s))
 
 
 class HasNoCpuLimit(ProcessSandbox):
