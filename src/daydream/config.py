@@ -293,11 +293,16 @@ def worker_environment() -> dict[str, str]:
 
 
 def training_environment(threads: int) -> dict[str, str]:
-    """Return the environment of a process that trains or generates: offline, quiet, ``threads``."""
+    """Return the environment of a process that trains or generates.
+
+    It is offline and quiet, has ``threads``, and sees one graphics card: the first of those that
+    ``CUDA_VISIBLE_DEVICES`` names, as a second one would change the batches and the losses.
+    """
     offline = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
     return {
         **worker_environment(),
         **dict.fromkeys(offline, "1"),
+        "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0],
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -128,11 +128,14 @@ def check(
     adapter: str,
     *,
     budget: str = "",
+    anew: Annotated[bool, Parameter(negative="")] = False,
     threads: Whole = 1,
     home: HomeFolder = DEFAULT,
     json: Json = False,
 ) -> int:
     """Judge an adapter against what is deployed, on the frozen probes; deploy it when promoted.
+
+    A check that was stopped or killed changed nothing, and the same command goes on with it.
 
     Parameters
     ----------
@@ -140,6 +143,8 @@ def check(
         Folder of an adapter, or the model string under which one is served.
     budget
         Stop, changing nothing, when so much is spent: 5usd, 2Mtok.
+    anew
+        Ask an endpoint again what it answered in a stopped check, for it serves something else now.
     threads
         Threads of a local model.
     home
@@ -154,7 +159,7 @@ def check(
         interruptible() as interrupted,
         Answerers(Home(home), budget=budget, threads=threads, interrupted=interrupted) as answerers,
     ):
-        entry = gate.check(candidate, answerers.open_fresh)
+        entry = gate.check(candidate, answerers.for_check(gate, anew=anew))
     if json:
         output.emit(msgspec.to_builtins(entry))
     else:

@@ -169,6 +169,7 @@ def night(
     per_task: Whole = 4,
     pairs_per_task: Whole = 4,
     leave_out_leaks: Flag = False,
+    anew: Flag = False,
     home: HomeFolder = DEFAULT,
     json: Json = False,
 ) -> int:
@@ -192,6 +193,8 @@ def night(
         Contrasts of one task at most.
     leave_out_leaks
         Leave out what the probe set asks instead of failing.
+    anew
+        Drop the corpus and the adapter of a night that was not finished, and begin it again.
     home
         Folder of the weights line.
     json
@@ -219,7 +222,7 @@ def night(
             place, budget="", threads=settings.threads, interrupted=threading.Event()
         ) as answerers,
     ):
-        done = play_night(place, plan, gate, answerers.open_fresh, notify)
+        done = play_night(place, plan, gate, answerers.for_check(gate), notify, anew=anew)
     draw(place.adapters / f"night-{done.number}", done.adapter)
     if json:
         output.emit(msgspec.to_builtins(done))

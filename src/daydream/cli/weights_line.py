@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,8 @@ from daydream.llm.cache import ReplyCache
 from daydream.llm.client import Around, Client
 from daydream.store.events import Usage
 from daydream.weights.adapters import check_adapter
-from daydream.weights.answerers import LOCAL, Answerer, Contender, open_answerer
+from daydream.weights.answerers import LOCAL, Answerer, Contender, Reuse, open_answerer
+from daydream.weights.gate import Gate
 from daydream.weights.home import DEFAULT, Home
 
 HomeFolder = Annotated[Path, Parameter(name=["--home"])]
@@ -57,18 +59,19 @@ class Answerers:
         if self._client is not None:
             self._client.close()
 
-    def open(self, contender: Contender) -> Answerer:
-        """Return who answers for ``contender``; what an endpoint answered before need not again."""
-        return self._open(contender, fresh=False)
-
-    def open_fresh(self, contender: Contender) -> Answerer:
-        """Return who answers for ``contender``; what a name serves may have changed since."""
-        return self._open(contender, fresh=True)
-
-    def _open(self, contender: Contender, *, fresh: bool) -> Answerer:
+    def open(self, contender: Contender, reuse: Reuse | None = None) -> Answerer:
+        """Return who answers for ``contender``; without ``reuse`` as wakes have it."""
         if not contender.model.startswith(LOCAL) and self._client is None:
             self._client = open_client(self._home, self._budget, self._interrupted)
-        return open_answerer(contender, self._client, threads=self._threads, fresh=fresh)
+        return open_answerer(contender, self._client, threads=self._threads, reuse=reuse)
+
+    def for_check(self, gate: Gate, *, anew: bool = False) -> Callable[[Contender], Answerer]:
+        """Return what opens an answerer for the next check of ``gate``.
+
+        What a name serves may change, so only what this check paid for before it was stopped is
+        taken; with ``anew`` not even that.
+        """
+        return lambda contender: self.open(contender, Reuse(1 + gate.checks(), none=anew))
 
 
 def contender_of(name: str, base: str) -> Contender:

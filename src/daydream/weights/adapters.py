@@ -23,6 +23,8 @@ LOSSES: Final = "losses.jsonl"
 Stage = Literal["sft", "dpo"]
 STAGES: Final[tuple[Stage, ...]] = ("sft", "dpo")
 
+WantedDevice = Literal["auto", "cpu", "cuda"]
+Dtype = Literal["auto", "float32", "bfloat16"]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Rate = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
@@ -48,6 +50,10 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
     threads: Count = 1
+    device: WantedDevice = "auto"
+    """``auto`` takes the first graphics card, where there is one."""
+    dtype: Dtype = "auto"
+    """Numbers of the arithmetic: ``auto`` is bfloat16 on a card that has it, else float32."""
     rank: Count = 16
     """Rank of the LoRA matrices."""
     alpha: Count = 32
@@ -93,6 +99,8 @@ class StageResult(msgspec.Struct, frozen=True):
     last_loss: float
     """Mean of the last tenth of the steps."""
     seconds: float
+    device: str = ""
+    """Name of the graphics card, or ``cpu``."""
 
 
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,8 @@ BATCH: Final = 64
 PARALLEL: Final = 8
 """Requests to an endpoint at once."""
 INSTALL: Final = "pip install 'daydream-rsi[weights]'"
+ROUND: Final = 1_000_000
+"""More than the samples of one round of questions."""
 WEIGHT_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 
 
@@ -141,10 +143,19 @@ def form_of(folder: Path) -> Form:
     return "chat" if isinstance(found, dict) and found.get("chat_template") else "text"
 
 
+class Reuse(msgspec.Struct, frozen=True):
+    """Which answers that an endpoint gave before are taken instead of asking again."""
+
+    round: int = 0
+    """Those of this round: wakes share round 0, and each check of the gate is one of its own."""
+    none: bool = False
+    """None at all."""
+
+
 def open_answerer(
-    contender: Contender, client: Client | None, *, threads: int, fresh: bool = False
+    contender: Contender, client: Client | None, *, threads: int, reuse: Reuse | None = None
 ) -> Answerer:
-    """Return who answers for ``contender``; ``fresh`` takes no answer that an endpoint gave before.
+    """Return who answers for ``contender``.
 
     Raises :class:`UsageError` for a model string that cannot be read, :class:`EnvironmentMissing`
     where a key or a package is missing.
@@ -153,7 +164,7 @@ def open_answerer(
         return LocalAnswerer(contender, threads=threads)
     if client is None:
         raise UsageError(f"model {contender.model} is asked over a network (expected local:PATH)")
-    return ChatAnswerer(load_model(contender.model), client, fresh=fresh)
+    return ChatAnswerer(load_model(contender.model), client, reuse or Reuse())
 
 
 class ChatAnswerer:
@@ -162,10 +173,10 @@ class ChatAnswerer:
     form: Form = "chat"
     chunk = PARALLEL
 
-    def __init__(self, model: ChatModel, client: Client, *, fresh: bool) -> None:
+    def __init__(self, model: ChatModel, client: Client, reuse: Reuse) -> None:
         self._model = model
         self._client = client
-        self._fresh = fresh
+        self._reuse = reuse
 
     def answer(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[Answer]:
         """Yield an answer to each prompt, in order."""
@@ -181,14 +192,16 @@ class ChatAnswerer:
 
     def _ask(self, prompt: Prompt, parameters: dict[str, float | int]) -> Answer:
         line = Line(self._client, lambda usage: None)
-        request = Request(prompt.messages, parameters, prompt.sample)
+        sample = self._reuse.round * ROUND + prompt.sample
+        request = Request(prompt.messages, parameters, sample)
         try:
-            reply = line.ask(self._model, request, Terms(), fresh=self._fresh)
+            reply = line.ask(self._model, request, Terms(), fresh=self._reuse.none)
         except Stopped:
             raise
         except ModelError as error:
             return Answer("", line.usage, error=str(error))
-        return Answer(reply.text, line.usage, reply.finish)
+        # A stored answer was paid for by a process that was killed before it could say so.
+        return Answer(reply.text, reply.usage if reply.cached else line.usage, reply.finish)
 
     def close(self) -> None:
         """Leave the client to its owner."""
@@ -239,6 +252,8 @@ def call(worker: Worker, function: str, argument: object) -> object:
     try:
         return worker.call(function, argument)
     except WorkerFailed as error:
+        if error.error_class == "EnvironmentMissing":
+            raise EnvironmentMissing(str(error)) from None
         if error.error_class in {"ModuleNotFoundError", "ImportError"}:
             raise EnvironmentMissing(
                 f"a package of the weights extra is missing: {error}; install it: {INSTALL}"

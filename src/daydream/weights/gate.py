@@ -54,7 +54,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     """None for a rollback."""
     tokens: int = 0
+    """Of the candidate's answers, and of those of an incumbent behind an endpoint."""
     cost_usd: float | None = None
+    """Of the same; None where no price is known."""
     schema_version: int = 1
 
 
@@ -95,6 +97,15 @@ def _decide(trial: Trial, protected: Mapping[str, Trial]) -> tuple[Decision, str
     return "undecided", (
         f"no clear difference: {rates}, p = {trial.p_better:.2g} (expected below {ALPHA:g})"
     )
+
+
+def _deploys(entry: Entry) -> bool:
+    """Return whether what ``entry`` is about was deployed by it."""
+    return entry.verdict is None or entry.verdict.decision == "promoted"
+
+
+def _is_here(contender: Contender) -> bool:
+    return contender.model.startswith(LOCAL)
 
 
 class Gate:
@@ -138,12 +149,26 @@ class Gate:
                 ) from None
         return entries
 
-    def check(self, candidate: Contender, answerer_of: Callable[[Contender], Answerer]) -> Entry:
+    def checks(self) -> int:
+        """Return how many checks were finished."""
+        return sum(entry.kind == "check" for entry in self.history())
+
+    def check(
+        self,
+        candidate: Contender,
+        answerer_of: Callable[[Contender], Answerer],
+        *,
+        once: bool = False,
+    ) -> Entry:
         """Judge ``candidate`` against what is deployed, and deploy it when it is promoted.
 
-        Raises what :func:`daydream.weights.probes.answer_probes` raises; then nothing changed.
+        With ``once`` a check that was made of the same weights stands. Raises what
+        :func:`daydream.weights.probes.answer_probes` raises; then nothing changed.
         """
         with alone(self.folder / "lock"):
+            self._mend()
+            if once and (made := self._made(candidate)) is not None:
+                return made
             probes, incumbent = self.probes(), self.deployed()
             if candidate.identity() == incumbent.identity():
                 raise UsageError(
@@ -152,6 +177,9 @@ class Gate:
             before = self._answered(probes, incumbent, answerer_of)
             after = self._answered(probes, candidate, answerer_of)
             verdict = decide(probes, after, before)
+            # What an endpoint answered was paid for now; local answers may be from before.
+            paid = [after] if _is_here(incumbent) else [after, before]
+            costs = [one.cost_usd for one in paid if one.cost_usd is not None]
             entry = Entry(
                 at=self._stamp(),
                 kind="check",
@@ -161,8 +189,8 @@ class Gate:
                 probes=probes.hash,
                 evaluator=probes.evaluator,
                 verdict=verdict,
-                tokens=after.tokens,
-                cost_usd=after.cost_usd,
+                tokens=sum(one.tokens for one in paid),
+                cost_usd=sum(costs) if costs else None,
             )
             self._log.append([dumps(entry)])
             if verdict.decision == "promoted":
@@ -172,6 +200,7 @@ class Gate:
     def rollback(self) -> Entry:
         """Deploy what was deployed before; raises :class:`UsageError` when there is nothing."""
         with alone(self.folder / "lock"):
+            self._mend()
             probes, now = self.probes(), self.deployed()
             line = self._deployments()
             if now in line:
@@ -195,13 +224,30 @@ class Gate:
             self._point(before)
             return entry
 
+    def _made(self, candidate: Contender) -> Entry | None:
+        """Return the last check of ``candidate`` with the weights that it has now."""
+        identity = candidate.identity()
+        made = [
+            one
+            for one in self.history()
+            if (one.kind, one.candidate, one.candidate_id) == ("check", candidate, identity)
+        ]
+        return made[-1] if made else None
+
+    def _mend(self) -> None:
+        """Set the pointer where a kill came between the last line of the history and it."""
+        history = self.history()
+        last = history[-1] if history else None
+        if last is not None and _deploys(last) and self.deployed() != last.candidate:
+            self._point(last.candidate)
+
     def _deployments(self) -> list[Contender]:
         """Return what is deployed and what it replaced, the base first."""
         line = [Contender(self.probes().model)]
         for entry in self.history():
             if entry.kind == "rollback":
                 line.pop()
-            elif entry.verdict is not None and entry.verdict.decision == "promoted":
+            elif _deploys(entry):
                 line.append(entry.candidate)
         return line
 
@@ -210,8 +256,7 @@ class Gate:
     ) -> Answered:
         path = self.folder / "answers" / f"{contender.identity()}.json"
         # What an endpoint serves under a name may change; only weights that are here are known.
-        here = contender.model.startswith(LOCAL)
-        if here and path.is_file():
+        if _is_here(contender) and path.is_file():
             with disk_errors("read", path):
                 data = path.read_bytes()
             try:

@@ -4,7 +4,8 @@ bank/episodes.jsonl   every attempt: see :mod:`daydream.weights.bank`
 corpora/NNN/          sft.jsonl, dpo.jsonl and manifest.json, written last
 adapters/NAME/        an adapter and its adapter.json, written last
 gate/                 probes.json, deployed, history.jsonl, answers/
-nights/NNN/           state.json of one build, train and gate
+nights/NNN/           plan.json and result.json of one build, train and gate; the result is last
+replies.sqlite        answers of endpoints that were paid for
 """
 
 from pathlib import Path

@@ -4,6 +4,7 @@ Owns the order and what is kept of a night. Each step is there whole or not at a
 was killed goes on with the step that it was in; ``nights/NNN/result.json``, written last, ends it.
 """
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -52,11 +53,13 @@ def play_night(
     gate: Gate,
     answerer_of: Callable[[Contender], Answerer],
     notify: Callable[[str], None],
+    *,
+    anew: bool = False,
 ) -> Night:
     """Play the next night, or go on with the one that was not finished.
 
-    Raises :class:`UsageError` when an unfinished night has another plan, or the gate judges another
-    base, and what its steps raise.
+    ``anew`` drops what that one has built and trained. Raises :class:`UsageError` when an
+    unfinished night has another plan, or the gate judges another base, and what its steps raise.
     """
     probes = gate.probes()
     if probes.model != f"{LOCAL}{plan.base}":
@@ -66,22 +69,21 @@ def play_night(
         )
     folder = next_numbered(place.nights, RESULT)
     number = folder.name
+    corpus, home = place.corpora / f"night-{number}", place.adapters / f"night-{number}"
+    if anew:
+        for begun in (folder, corpus, home):
+            shutil.rmtree(begun, ignore_errors=True)
     _claim(plan, folder)
-    corpus = place.corpora / f"night-{number}"
-    if (corpus / MANIFEST).exists():
-        manifest = read_manifest(corpus)
-    else:
-        manifest = build_corpus(place, corpus, plan.build)
+    manifest = _corpus(place, corpus, plan.build)
     notify(f"corpus: {corpus_words(manifest)}")
     stages = tuple(stage for stage in plan.stages if stage != "dpo" or manifest.dpo)
     training = plan_of(Path(plan.base), corpus, stages, plan.train)
-    home = place.adapters / f"night-{number}"
     adapter = train(training, home)
     for name, stage in adapter.stages.items():
         fall = f"{stage.first_loss:.3f} to {stage.last_loss:.3f}"
         notify(f"{name}: loss {fall} in {counted(stage.steps, 'step')}")
     candidate = Contender(probes.model, str(home))
-    entry = _checked(gate, candidate) or gate.check(candidate, answerer_of)
+    entry = gate.check(candidate, answerer_of, once=True)
     night = Night(number=number, corpus=manifest, adapter=adapter, check=entry)
     with disk_errors("write", folder):
         replace_file(folder / RESULT, dumps(night) + b"\n")
@@ -98,21 +100,21 @@ def _claim(plan: NightPlan, folder: Path) -> None:
         elif path.read_bytes() != data:
             raise UsageError(
                 f"night {folder.name} is not finished and has other settings (expected the same); "
-                f"finish it with those of {path}, or remove that folder"
+                f"finish it with those of {path}, or drop what it has with --anew"
             )
 
 
-def _checked(gate: Gate, candidate: Contender) -> Entry | None:
-    """Return the check of ``candidate`` that a killed night made; None before it was made.
-
-    A promotion whose pointer was not set any more is made again.
-    """
-    made = [one for one in gate.history() if one.kind == "check" and one.candidate == candidate]
-    if not made:
-        return None
-    verdict = made[-1].verdict
-    lost = verdict is not None and verdict.decision == "promoted" and gate.deployed() != candidate
-    return None if lost else made[-1]
+def _corpus(place: Home, folder: Path, settings: BuildSettings) -> Manifest:
+    """Return the corpus of a night, built now or before."""
+    if not (folder / MANIFEST).exists():
+        return build_corpus(place, folder, settings)
+    manifest = read_manifest(folder)
+    if manifest.settings != settings:
+        raise UsageError(
+            f"corpus {folder} was built with other settings (expected those of this night); drop "
+            "what the unfinished night has with --anew"
+        )
+    return manifest
 
 
 def nights_of(place: Home) -> list[Night]:

@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, s
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 from daydream.weights.adapters import LOSSES, StageSettings, TrainSettings
+from daydream.weights.device_child import Device, choose
 
 WHOLE = ("trainer_state.json", "optimizer.pt", "adapter_model.safetensors")
 """Files of a checkpoint that was written to its end."""
@@ -28,13 +29,14 @@ class State(NamedTuple):
 
     base: str
     settings: TrainSettings
+    device: Device
 
 
 def prepare(plan: Mapping[str, object]) -> State:
     """Take in the plan of a training."""
     settings = msgspec.convert(plan["settings"], TrainSettings)
     torch.set_num_threads(settings.threads)
-    return State(str(plan["base"]), settings)
+    return State(str(plan["base"]), settings, choose(settings.device, settings.dtype))
 
 
 class _Curve(TrainerCallback):  # type: ignore[misc] # the class of a package without types
@@ -64,8 +66,8 @@ class _Curve(TrainerCallback):  # type: ignore[misc] # the class of a package wi
             file.write(json.dumps(found) + "\n")
 
 
-def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, float]:
-    """Train ``(stage, rows file, adapter to start from, folder)``; return rows and seconds."""
+def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, float, str]:
+    """Train ``(stage, rows file, adapter to start from, folder)``: rows, seconds and device."""
     stage, rows, start, folder = argument
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, f
     trainer.train(resume_from_checkpoint=None if last is None else str(last))
     seconds = time.monotonic() - began
     trainer.model.save_pretrained(str(place / "adapter"), selected_adapters=["default"])
-    return len(data), seconds
+    return len(data), seconds, state.device.name
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -119,9 +121,9 @@ def _common(state: State, stage: StageSettings, folder: Path) -> dict[str, objec
         "report_to": [],
         "disable_tqdm": True,
         "gradient_checkpointing": False,
-        "bf16": torch.cuda.is_available(),
-        "use_cpu": not torch.cuda.is_available(),
-        "dataloader_pin_memory": torch.cuda.is_available(),
+        "bf16": state.device.half,
+        "use_cpu": state.device.kind == "cpu",
+        "dataloader_pin_memory": state.device.kind == "cuda",
     }
 
 

@@ -28,6 +28,8 @@ def test_settings_are_read_and_what_is_not_given_is_usual(tmp_path: Path) -> Non
     assert (found.rank, found.sft.steps) == (8, 7)
     assert found.dpo == TrainSettings().dpo
     assert read_settings(None) == TrainSettings()
+    card = read_settings(_toml(tmp_path, '[train]\ndevice = "cuda"\ndtype = "bfloat16"\n'))
+    assert (card.device, card.dtype) == ("cuda", "bfloat16")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,9 @@ def test_settings_are_read_and_what_is_not_given_is_usual(tmp_path: Path) -> Non
         ("[train]\nrank = 0\n", "rank"),
         ("[train]\ndropout = 1.0\n", "dropout"),
         ("[train]\nsft = { stps = 3 }\n", "stps"),
+        ("[train]\nsft = { batch = 0 }\n", "batch"),
+        ('[train]\ndevice = "gpu"\n', "device"),
+        ('[train]\ndtype = "bf16"\n', "dtype"),
         ("[train\n", "no valid TOML"),
     ],
 )

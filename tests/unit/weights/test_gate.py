@@ -161,3 +161,22 @@ def test_the_probes_of_strata_are_even_and_asked_once(tmp_path: Path) -> None:
     made = freeze([*NAMES, *NAMES], BASE, Solver(set()), Sampling(), most=10)
     assert made.strata == {"3 leaves": 5, "4 leaves": 5}
     assert len({one.prompt for one in made.probes}) == 10
+
+
+def test_a_check_that_was_made_stands_where_it_is_asked_for_once(tmp_path: Path) -> None:
+    gate = _gate(tmp_path)
+    better = Contender("openai/better")
+    asked: list[str] = []
+
+    def answerer(contender: Contender) -> Answerer:
+        asked.append(contender.model)
+        return Solver(set(TASKS) if contender == better else set())
+
+    made = gate.check(better, answerer, once=True)
+    assert gate.check(better, answerer, once=True) == made
+    # A promotion that was taken back since is not made again either.
+    gate.rollback()
+    assert gate.check(better, answerer, once=True) == made
+    assert gate.deployed() == BASE
+    assert asked == [BASE.model, better.model]
+    assert gate.checks() == 1
