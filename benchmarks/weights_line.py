@@ -24,17 +24,17 @@ from benchmarks.tiny_model import make_base
 from daydream.canonical import JsonValue, dumps
 from daydream.store.events import Usage
 from daydream.weights import local_child, train_child
-from daydream.weights.adapters import StageSettings, TrainSettings
 from daydream.weights.answerers import Answer, Contender, Prompt
 from daydream.weights.bank import Bank
-from daydream.weights.build import build_corpus
-from daydream.weights.corpus import BuildSettings
+from daydream.weights.corpus_files import build_corpus
+from daydream.weights.corpus_selection import BuildSettings
 from daydream.weights.episodes import Form, Sampling
 from daydream.weights.gate import Gate
 from daydream.weights.home import Home
+from daydream.weights.paired_test import compare
 from daydream.weights.probes import Answered, answer_probes, freeze, need_probes, write_probes
+from daydream.weights.train_settings import StageSettings, TrainSettings
 from daydream.weights.training import plan_of
-from daydream.weights.trial import compare
 from daydream.weights.wake import Around, Plan, expand, wake
 
 BASE_STEPS = 175

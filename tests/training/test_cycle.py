@@ -13,8 +13,8 @@ from benchmarks.weights_line import SHUFFLED, Here, shuffled, train_here
 from daydream.weights.adapters import MANIFEST, read_adapter
 from daydream.weights.answerers import Contender
 from daydream.weights.gate import Gate
+from daydream.weights.paired_test import compare
 from daydream.weights.probes import Answered, answer_probes, need_probes
-from daydream.weights.trial import compare
 from tests.real.commands import call as daydream
 from tests.training.lab import Lab
 

@@ -33,8 +33,8 @@ def import_(*run: Path, home: HomeFolder = DEFAULT, json: Json = False) -> int:
         Print JSON and nothing else on standard output.
     """
     from daydream.errors import UsageError
-    from daydream.weights.harvest import harvest
-    from daydream.weights.reviews import harvest_review, is_review
+    from daydream.weights.import_reviews import harvest_review, is_review
+    from daydream.weights.import_runs import harvest
 
     if not run:
         raise UsageError("bank import names no run (expected run folders); see: ls runs/*")

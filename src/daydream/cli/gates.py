@@ -30,8 +30,8 @@ from daydream.errors import UsageError
 from daydream.weights.answerers import Contender
 from daydream.weights.gate import Entry, Gate
 from daydream.weights.home import DEFAULT, Home
+from daydream.weights.paired_test import Trial
 from daydream.weights.probes import freeze, write_probes
-from daydream.weights.trial import Trial
 from daydream.weights.wake import expand
 from daydream.wording import counted
 

@@ -18,20 +18,13 @@ from daydream.cli.numbers import Whole
 from daydream.cli.waking import checked
 from daydream.cli.weights_line import Answerers, HomeFolder, Json, home_flag, percent
 from daydream.errors import Stopped, UsageError
-from daydream.weights.adapters import (
-    LOSSES,
-    MANIFEST,
-    STAGES,
-    Adapter,
-    Stage,
-    TrainSettings,
-    read_settings,
-)
-from daydream.weights.build import MANIFEST as CORPUS
+from daydream.weights.adapters import LOSSES, MANIFEST, Adapter
+from daydream.weights.corpus_files import MANIFEST as CORPUS
 from daydream.weights.cycles import cycles_of
 from daydream.weights.gate import Gate
 from daydream.weights.home import DEFAULT, Home, latest, next_numbered
 from daydream.weights.night import NightPlan, play_night
+from daydream.weights.train_settings import STAGES, Stage, TrainSettings, read_settings
 from daydream.weights.training import plan_of, read_losses
 from daydream.weights.training import train as train_adapter
 

@@ -30,8 +30,8 @@ from daydream.llm.budget import parse_budget
 from daydream.sandbox.choose import weakness
 from daydream.tasks.load import is_path, load_task
 from daydream.weights.bank import Bank
-from daydream.weights.build import MANIFEST, Manifest, build_corpus, corpus_words
-from daydream.weights.corpus import BuildSettings
+from daydream.weights.corpus_files import MANIFEST, Manifest, build_corpus, corpus_words
+from daydream.weights.corpus_selection import BuildSettings
 from daydream.weights.episodes import Sampling, Source
 from daydream.weights.gate import Gate
 from daydream.weights.home import DEFAULT, Home, next_numbered

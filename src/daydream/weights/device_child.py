@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from daydream.errors import EnvironmentMissing
-from daydream.weights.adapters import Dtype, WantedDevice
+from daydream.weights.train_settings import Dtype, WantedDevice
 
 
 class Device(NamedTuple):

@@ -21,8 +21,8 @@ from daydream.errors import StoreError, UsageError
 from daydream.store.files import disk_errors, replace_file
 from daydream.store.shared_log import SharedLog, alone
 from daydream.weights.answerers import LOCAL, Answerer, Contender
+from daydream.weights.paired_test import ALPHA, Trial, compare
 from daydream.weights.probes import Answered, ProbeSet, answer_probes, need_probes
-from daydream.weights.trial import ALPHA, Trial, compare
 from daydream.wording import counted
 
 Decision = Literal["promoted", "rejected", "undecided"]

@@ -14,12 +14,19 @@ import msgspec
 from daydream.canonical import dumps
 from daydream.errors import StoreError, UsageError
 from daydream.store.files import disk_errors, replace_file
-from daydream.weights.adapters import Adapter, Stage, TrainSettings
+from daydream.weights.adapters import Adapter
 from daydream.weights.answerers import LOCAL, Answerer, Contender
-from daydream.weights.build import MANIFEST, Manifest, build_corpus, corpus_words, read_manifest
-from daydream.weights.corpus import BuildSettings
+from daydream.weights.corpus_files import (
+    MANIFEST,
+    Manifest,
+    build_corpus,
+    corpus_words,
+    read_manifest,
+)
+from daydream.weights.corpus_selection import BuildSettings
 from daydream.weights.gate import Entry, Gate
 from daydream.weights.home import Home, next_numbered
+from daydream.weights.train_settings import Stage, TrainSettings
 from daydream.weights.training import plan_of, train
 from daydream.wording import counted
 

@@ -17,8 +17,9 @@ from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
-from daydream.weights.adapters import LOSSES, StageSettings, TrainSettings
+from daydream.weights.adapters import LOSSES
 from daydream.weights.device_child import Device, choose
+from daydream.weights.train_settings import StageSettings, TrainSettings
 
 WHOLE = ("trainer_state.json", "optimizer.pt", "adapter_model.safetensors")
 """Files of a checkpoint that was written to its end."""

@@ -22,15 +22,14 @@ from daydream.weights.adapters import (
     LOSSES,
     MANIFEST,
     Adapter,
-    Stage,
     StageResult,
-    TrainSettings,
     files_of,
     read_adapter,
     write_adapter,
 )
 from daydream.weights.answerers import WEIGHT_FILES, base_hash, call
-from daydream.weights.build import DPO, SFT, read_manifest
+from daydream.weights.corpus_files import DPO, SFT, read_manifest
+from daydream.weights.train_settings import Stage, TrainSettings
 
 PLAN: Final = "plan.json"
 PACKAGES: Final = ("torch", "transformers", "peft", "trl", "datasets", "accelerate")

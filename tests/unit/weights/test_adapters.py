@@ -1,54 +1,14 @@
-"""Settings of a training, and adapters that are not what they say."""
+"""Adapters that are not what they say."""
 
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from daydream.errors import ConfigError, StoreError, UsageError
-from daydream.weights.adapters import (
-    Adapter,
-    TrainSettings,
-    check_adapter,
-    files_of,
-    read_settings,
-    write_adapter,
-)
+from daydream.errors import StoreError, UsageError
+from daydream.weights.adapters import Adapter, check_adapter, files_of, write_adapter
 from daydream.weights.answerers import base_hash
-
-
-def _toml(folder: Path, text: str) -> Path:
-    path = folder / "recipe.toml"
-    path.write_text(text)
-    return path
-
-
-def test_settings_are_read_and_what_is_not_given_is_usual(tmp_path: Path) -> None:
-    found = read_settings(_toml(tmp_path, "[train]\nrank = 8\n[train.sft]\nsteps = 7\n"))
-    assert (found.rank, found.sft.steps) == (8, 7)
-    assert found.dpo == TrainSettings().dpo
-    assert read_settings(None) == TrainSettings()
-    card = read_settings(_toml(tmp_path, '[train]\ndevice = "cuda"\ndtype = "bfloat16"\n'))
-    assert (card.device, card.dtype) == ("cuda", "bfloat16")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("rank = 8\n", r"has no table \[train\]"),
-        ("[train]\nrnk = 8\n", "unknown setting train.rnk; did you mean 'rank'"),
-        ("[train]\nrank = 0\n", "rank"),
-        ("[train]\ndropout = 1.0\n", "dropout"),
-        ("[train]\nsft = { stps = 3 }\n", "stps"),
-        ("[train]\nsft = { batch = 0 }\n", "batch"),
-        ('[train]\ndevice = "gpu"\n', "device"),
-        ('[train]\ndtype = "bf16"\n', "dtype"),
-        ("[train\n", "no valid TOML"),
-    ],
-)
-def test_a_wrong_setting_is_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        read_settings(_toml(tmp_path, text))
+from daydream.weights.train_settings import TrainSettings
 
 
 def _adapter(folder: Path) -> tuple[Path, Path]:

@@ -18,7 +18,7 @@ from daydream.canonical import JsonValue, content_hash, dumps, hash_of
 from daydream.errors import StoreError, UsageError
 from daydream.store.files import disk_errors, replace_file
 from daydream.weights.bank import Bank
-from daydream.weights.corpus import BuildSettings, Corpus, select
+from daydream.weights.corpus_selection import BuildSettings, Corpus, select
 from daydream.weights.episodes import Episode, Form
 from daydream.weights.home import Home
 from daydream.weights.probes import read_probes

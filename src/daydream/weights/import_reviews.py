@@ -19,7 +19,7 @@ from daydream.store.events import Usage
 from daydream.store.files import disk_errors
 from daydream.tree import Status
 from daydream.weights.episodes import Episode, identity
-from daydream.weights.harvest import Harvest
+from daydream.weights.import_runs import Harvest
 
 TARGET: Final = 0.8
 """Strict score from which on a review counts as a success."""

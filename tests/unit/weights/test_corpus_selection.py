@@ -9,8 +9,8 @@ import pytest
 from daydream.errors import LeakError, StoreError, UsageError
 from daydream.llm.base import Message
 from daydream.tree import Status
-from daydream.weights.build import read_manifest, write_corpus
-from daydream.weights.corpus import BuildSettings, Corpus, select
+from daydream.weights.corpus_files import read_manifest, write_corpus
+from daydream.weights.corpus_selection import BuildSettings, Corpus, select
 from daydream.weights.episodes import Episode
 from daydream.weights.leaks import Fingerprint, LeakGuard
 from tests.unit.weights.samples import episode

@@ -1,7 +1,7 @@
 """From episodes to a corpus: which successes to imitate, which contrasts to prefer.
 
-Owns the selection alone; :mod:`daydream.weights.build` writes it. Everything is a function of the
-episodes and the settings: the same bank gives the same corpus.
+Owns the selection alone; :mod:`daydream.weights.corpus_files` writes it. Everything is a function
+of the episodes and the settings: the same bank gives the same corpus.
 """
 
 from collections import Counter

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from daydream.errors import StoreError
-from daydream.weights.corpus import BuildSettings, select
-from daydream.weights.reviews import harvest_review, is_review
+from daydream.weights.corpus_selection import BuildSettings, select
+from daydream.weights.import_reviews import harvest_review, is_review
 
 
 def _archive(folder: Path, *, verdict: str = "consistent", ended: bool = True) -> Path:

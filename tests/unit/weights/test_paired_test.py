@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daydream.weights.trial import compare, share_interval, tail
+from daydream.weights.paired_test import compare, share_interval, tail
 
 
 @given(st.integers(0, 12), st.data())
