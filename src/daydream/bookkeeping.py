@@ -111,9 +111,9 @@ class Gate:
             raise Stopped(f"found the file {stop}; delete it before you resume")
         calls = self._book.state.calls + in_flight
         if budget.max_calls is not None and calls >= budget.max_calls:
-            raise Stopped(f"spent --max-calls {budget.max_calls}")
+            raise Stopped(f"the budget of {budget.max_calls} calls is spent")
         if budget.max_time is not None and self._clock() - self._begun >= budget.max_time:
-            raise Stopped(f"spent --max-time {budget.max_time:g} s")
+            raise Stopped(f"the budget of {budget.max_time:g} s is spent")
         spent = budget.allowance.spent_by(self._book.state.usage)
         if spent is not None:
             raise Stopped(f"the budget of {spent} is spent")

@@ -45,7 +45,10 @@ def codex(text, error=""):
         say(type="error", message="Reconnecting... 1/5")
         say(type="turn.failed", error={"message": error})
         sys.exit(1)
-    say(type="item.completed", item={"id": "i1", "type": "agent_message", "text": text})
+    command = {"id": "i1", "type": "command_execution", "command": "true"}
+    say(type="item.started", item=command)
+    say(type="item.completed", item={**command, "exit_code": 0})
+    say(type="item.completed", item={"id": "i2", "type": "agent_message", "text": text})
     say(type="turn.completed", usage={"input_tokens": 100, "cached_input_tokens": 60,
                                       "output_tokens": 40})
 
@@ -53,6 +56,8 @@ def gemini(text, error=""):
     if error:
         say(type="result", status="error", error={"type": "Error", "message": error})
         sys.exit(1)
+    say(type="tool_use", tool_name="run_shell_command", tool_id="t1", parameters={})
+    say(type="tool_result", tool_id="t1", status="success", output="")
     for piece in (text[:4], text[4:]):
         say(type="message", role="assistant", content=piece, delta=True)
     say(type="result", status="success", stats={"total_tokens": 140, "input_tokens": 100,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from daydream import launch
+from daydream.rounds import AttemptDone, Notice, Surroundings
 from daydream.store.run_folder import RunFolder
 from tests.real.commands import Ran, daydream, start
 from tests.real.fake_programs import behave, install
@@ -109,6 +111,7 @@ def test_a_program_works_in_the_parents_files_with_the_history_beside_it(name: s
     assert notes["home"] == ([".claude"] if name == "claude" else [])
     usage = done["rounds"][0]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (200, 80)
+    assert usage["requests"] == 2 * (2 if name in {"codex", "gemini"} else 1)
     assert usage["cost_usd"] == (0.5 if name in {"claude", "pi"} else None)
     assert _last().notes["layers"][0] == "bubblewrap"
     for path in sorted(Path("run").rglob("*")):
@@ -246,6 +249,42 @@ def test_programs_that_fail_in_a_row_stop_the_run_and_budgets_hold_for_them() ->
         env=_environment("codex"),
     ).json  # fmt: skip
     assert "price of cli:codex" in refused["message"]
+
+
+class _Clock:
+    """A clock on which every attempt takes 25 minutes."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def timer(self) -> float:
+        """Return the seconds so far."""
+        return self._seconds
+
+    def notify(self, notice: Notice) -> None:
+        """Let the time of an attempt pass."""
+        if isinstance(notice, AttemptDone):
+            self._seconds += 1_500.0
+
+
+@pytest.mark.parametrize(
+    "name", ["claude", *(pytest.param(one, marks=pytest.mark.slow) for one in NAMES[1:])]
+)
+def test_a_budget_of_calls_and_of_time_holds_for_programs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ready(name, "edit")
+    done = _run(name, policy="parallel_refine-w9-d1", budget="1h,2calls").json
+    assert (done["calls"], done["rounds"][0]["failures"]) == (2, 0)
+    assert done["stopped"] == "the budget of 2 calls is spent"
+    for variable, value in _environment(name).items():
+        monkeypatch.setenv(variable, value)
+    for calls in (5, 8):
+        clock = _Clock()
+        around = Surroundings(timer=clock.timer, notify=clock.notify)
+        again = launch.resume("run", changes={"budget": "1h,200calls"}, surroundings=around)
+        assert (again.calls, again.stopped) == (calls, "the budget of 3600 s is spent")
+    assert daydream("resume", "run", "--json").json["calls"] == 9
 
 
 @pytest.mark.slow

@@ -1,6 +1,11 @@
-"""Codex: ``codex exec --json``, which counts tokens a turn and states no cost."""
+"""Codex: ``codex exec --json``, which counts tokens a turn and states no cost.
+
+A turn asks the model again after every result of a tool. Those requests are not numbered in its
+output; they are counted by what the model said and started between two results.
+"""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -8,6 +13,10 @@ from daydream.agents.programs.base import Facts, Told, sum_at, text_at
 from daydream.canonical import JsonValue
 from daydream.llm.base import at
 from daydream.store.events import Usage
+
+
+_WORDS: Final = frozenset({"agent_message", "reasoning", "web_search"})
+_TOOLS: Final = frozenset({"command_execution", "file_change", "mcp_tool_call", "collab_tool_call"})
 
 
 class Codex(msgspec.Struct, frozen=True):
@@ -56,9 +65,32 @@ class Codex(msgspec.Struct, frozen=True):
             text=said[-1] if said else "",
             error=error,
             usage=Usage(
-                len(turns),
+                _requests(events),
                 sum(sum_at(usage, "input_tokens") for usage in usages),
                 sum(sum_at(usage, "output_tokens") for usage in usages),
             ),
             counted=any(usage is not None for usage in usages),
         )
+
+
+def _requests(events: Sequence[JsonValue]) -> int:
+    """Return how many requests to the model the events tell of, those that failed included."""
+    count = 0
+    waiting = False
+    started: set[str] = set()
+    for event in events:
+        kind, item = text_at(event, "type"), text_at(event, "item", "type")
+        retried = kind == "error" and text_at(event, "message").startswith("Reconnecting")
+        called, returned = item in _WORDS, False
+        if item == "todo_list":
+            # The plan is a tool that returns at once; its item ends with the turn.
+            called = returned = kind != "item.completed"
+        elif item in _TOOLS:
+            called = text_at(event, "item", "id") not in started
+            started.add(text_at(event, "item", "id"))
+            returned = kind == "item.completed"
+        if waiting and (called or retried or kind in {"turn.completed", "turn.failed"}):
+            count += 1
+            waiting = False
+        waiting = waiting or returned or retried or kind == "turn.started"
+    return count

@@ -1,4 +1,9 @@
-"""Gemini CLI: ``gemini --output-format stream-json``, whose last record has the token counts."""
+"""Gemini CLI: ``gemini --output-format stream-json``, whose last record has the token counts.
+
+Its output numbers no requests. Those of the conversation are counted by what the model said and
+called between two results of tools; each further model that the last record names was asked once,
+to choose the first.
+"""
 
 from collections.abc import Sequence
 
@@ -46,32 +51,48 @@ class Gemini(msgspec.Struct, frozen=True):
 
     def read(self, events: Sequence[JsonValue]) -> Told:
         """Return what its events amount to."""
-        said: list[str] = []
-        answers = 0
-        before = ""
-        for event in events:
-            kind = text_at(event, "type")
-            if kind == "message" and at(event, "role") == "assistant":
-                # An answer comes in pieces, one event each, with nothing else between them.
-                if before != "assistant":
-                    said.append("")
-                    answers += 1
-                said[-1] += text_at(event, "content")
-                before = "assistant"
-            else:
-                before = kind
+        said, answers, waiting = _conversation(events)
         result = next((one for one in reversed(events) if at(one, "type") == "result"), None)
         stats = at(result, "stats")
+        # What it calls output leaves out what the model thought, which is paid for alike.
+        sent, total = sum_at(stats, "input_tokens"), sum_at(stats, "total_tokens")
+        made = max(sum_at(stats, "output_tokens"), total - sent)
+        models = at(stats, "models")
+        answers += max(0, len(models) - 1) if isinstance(models, dict) else 0
         error = ""
         if result is None:
             error = "its output broke off without a result"
         elif at(result, "status") != "success":
             error = text_at(result, "error", "message") or "it ended without success"
+        own = text_at(result, "error", "type").startswith("Fatal")
+        if result is not None and waiting and not own:
+            answers += 1
         start = next((one for one in events if at(one, "type") == "init"), None)
         return Told(
             text=said[-1] if said else "",
             error=error,
-            usage=Usage(answers, sum_at(stats, "input_tokens"), sum_at(stats, "output_tokens")),
+            usage=Usage(answers, sent, made),
             counted=at(stats, "input_tokens") is not None,
             model=text_at(start, "model"),
         )
+
+
+def _conversation(events: Sequence[JsonValue]) -> tuple[list[str], int, bool]:
+    """Return the texts of the answers, how many there were, and whether one was still to come."""
+    said: list[str] = []
+    answers = 0
+    waiting, speaking = True, False
+    for event in events:
+        kind = text_at(event, "type")
+        speaks = kind == "message" and at(event, "role") == "assistant"
+        if waiting and (speaks or kind == "tool_use"):
+            answers += 1
+            waiting = False
+        if speaks:
+            # A text comes in pieces, one event each, with nothing else between them.
+            if not speaking:
+                said.append("")
+            said[-1] += text_at(event, "content")
+        speaking = speaks
+        waiting = waiting or kind == "tool_result"
+    return said, answers, waiting
