@@ -17,7 +17,7 @@ from daydream.config import BUDGETS, OPERATIONAL, Layer, RunSettings, resolve
 from daydream.dreams import check_dreaming, dreaming_of
 from daydream.errors import ConfigError, StoreError, UsageError
 from daydream.isolation import check_policy
-from daydream.llm.budget import parse_budget
+from daydream.llm.budget import check_price, parse_budget
 from daydream.online import Attempts
 from daydream.policies.specs import parse_spec, spec_from_json
 from daydream.prompting import use_prompts
@@ -98,14 +98,11 @@ def prepare(request: Request) -> Prepared:
 def check_budget(settings: RunSettings, agent: DiscoveryAgent) -> None:
     """Raise :class:`ConfigError` for a budget that cannot be read, or kept for want of a price."""
     allowance = parse_budget(settings.budget)
-    if allowance.usd is None or not isinstance(agent, MeteredAgent) or agent.states_cost:
+    if allowance.usd is None:
         return
-    if agent.model not in settings.prices:
-        raise ConfigError(
-            f"a budget of {allowance.usd:g} usd needs the price of {agent.model} (expected under "
-            f'[run.prices] in a settings file: "{agent.model}" = {{ input = 0.25, output = 2.0 }}, '
-            "usd for a million tokens); or state the budget in tokens or calls"
-        )
+    for asked in (agent, check_dreaming(dreaming_of(settings))):
+        if isinstance(asked, MeteredAgent) and not asked.states_cost:
+            check_price(allowance, asked.model, settings.prices)
 
 
 def _ready(task: Task) -> Task:

@@ -169,7 +169,7 @@ def test_a_run_dreams_with_the_model_of_its_agent(explored: Path) -> None:
         (("--dreamer", "developer"), "has no model"),
         (("-m", "mock:"), "is for a dreamer that asks one"),
         (("--dreamer", "developer", "-m", "openai/gpt-5-mini"), "OPENAI_API_KEY"),
-        (("--dreamer", "developer", "-m", "mock:", "--revisions", "0"), "--revisions is 0"),
+        (("--dreamer", "developer", "-m", "mock:", "--revisions", "0"), "revisions is 0"),
         (("--dreamer", "develper",), "did you mean developer"),
         (("--holdout", "1",), "leaves no world to choose by"),
         (("--objective", "sweep", "--normalised"), "normalised by itself"),
@@ -203,12 +203,40 @@ def test_held_out_worlds_judge_a_choice_and_can_refuse_it(explored: Path) -> Non
 
 
 def test_explore_and_dream_in_turn_are_a_run() -> None:
-    for command in ("explore branch-world --out steps", "dream steps", "explore steps"):
-        daydream(*command.split(), "--json")
-    daydream("run", "branch-world", "--rounds", "2", "--out", "whole", "--json")
+    flags = ("--cost-weight", "0.01", "--explore-margin", "1", "--dreamer", "grid")
+    daydream("explore", "branch-world", *flags, "--out", "steps", "--json")
+    for command in ("dream", "explore"):
+        daydream(command, "steps", "--json")
+    daydream("run", "branch-world", *flags, "--rounds", "2", "--out", "whole", "--json")
     for name in ("001.json", "002.json"):
         steps, whole = (Path(run, "history", name).read_bytes() for run in ("steps", "whole"))
         assert steps == whole
+
+
+def test_a_dream_by_itself_has_the_settings_of_its_run() -> None:
+    Path("texts").mkdir()
+    Path("texts/worth_equation1.md").write_text("A pound for $cost, a penny for $parallel.\n")
+    Path("texts/developer_system.md").write_text("You write policies in haste.\n")
+    with ModelServer(answers=[NARROW, CRASH, SOLVES]) as server:
+        given = (
+            "explore", "branch-world", "--prompts", "texts", "--cost-weight", "0.03", "--holdout",
+            "1", "--dreamer", "developer", "--developer", f"timeout=5:{server.local}",
+            "--revisions", "2", "--out", "run", "--json",
+        )  # fmt: skip
+        daydream(*given, env={"LOCAL_API_KEY": KEY})
+        done = daydream("dream", "run", "--json", env={"LOCAL_API_KEY": KEY}).json
+        assert [len(one.body["messages"]) for one in server.seen] == [2, 2]
+        system, user = (one["content"] for one in server.seen[0].body["messages"])
+        assert system.startswith("You write policies in haste.")
+        assert "A pound for 0.03, a penny for 0.005." in user
+        assert done["incumbent"]["mean"] == pytest.approx(0.95 - 0.03 * 48 + 0.005 * 6)
+        flags = ("--dreamer", "grid", "--cost-weight", "0.002", "--dry-run", "--json")
+        done = daydream("dream", "run", *flags).json
+        # The version in use since makes 16 attempts in 4 batches; what a flag says wins.
+        assert done["incumbent"]["mean"] == pytest.approx(0.95 - 0.002 * 16 + 0.005 * 4)
+        assert server.requests == 2
+    worth = daydream("replay", "run", "--policy", "parallel_refine-w6-d8", "--json").json
+    assert worth["mean"] == pytest.approx(0.95 - 0.03 * 48 + 0.005 * 6)
 
 
 def test_a_sweep_scores_the_curve_over_beta(explored: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_run_selects_by_the_sweep() -> None:
     [
         (("dream", "run", "--holdout-margin", "nan"), "expected a finite number"),
         (("dream", "run", "--holdout-margin", "0.1"), "no held-out world"),
-        (("dream", "run", "--holdout", "-1"), "--holdout is -1"),
+        (("dream", "run", "--holdout", "-1"), "holdout is -1"),
         (("run", "branch-world", "--out", "new", "--holdout-margin", "nan"), "finite number"),
         (("run", "branch-world", "--out", "new", "--holdout", "-1"), "holdout is -1"),
         (("run", "branch-world", "--out", "new", "--dreamer", "developer"), "has no model"),

@@ -243,6 +243,24 @@ def test_the_mock_stands_in_for_every_model_when_the_environment_says_so() -> No
     assert done["best"] == 0.95
 
 
+def test_a_budget_of_money_needs_every_price_and_the_mock_costs_nothing() -> None:
+    budget = ("--budget", "5usd", "--json")
+    done = daydream("run", "branch-world", "-m", "mock:", *budget, "--out", "run").json
+    assert done["rounds"][0]["usage"]["cost_usd"] == 0.0
+    unknown = "local/tiny@http://127.0.0.1:1/v1"
+    asking = ("--dreamer", "developer", "--revisions", "1")
+    for words in (
+        ("run", "branch-world", "-m", unknown),
+        ("run", "branch-world", "--developer", unknown, *asking),
+        ("dream", "run", "-m", unknown, *asking),
+    ):
+        failed = daydream(*words, *budget, code=2).json
+        assert f"needs the price of {unknown}" in failed["message"]
+    assert not Path("runs").exists()
+    done = daydream("dream", "run", "-m", "mock:", *asking, *budget).json
+    assert done["usage"]["cost_usd"] == 0.0
+
+
 @pytest.mark.slow
 def test_a_dry_run_estimates_and_writes_nothing() -> None:
     Path("daydream.toml").write_text('[run.prices]\n"mock:" = { input = 1.0, output = 4.0 }\n')
@@ -255,8 +273,9 @@ def test_a_dry_run_estimates_and_writes_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_price_makes_a_cost_and_its_absence_none() -> None:
-    daydream("run", "branch-world", "-m", "mock:", "--max-calls", "3", "--out", "free")
-    assert _totals(Path("free")).cost_usd is None
+    with ModelServer() as server:
+        _run(server, "--max-calls", "3")
+    assert _totals(Path("run")).cost_usd is None
     Path("daydream.toml").write_text('[run.prices]\n"mock:" = { input = 1.0, output = 4.0 }\n')
     daydream("run", "branch-world", "-m", "mock:", "--budget", "1usd,3calls", "--out", "paid")
     total = _totals(Path("paid"))

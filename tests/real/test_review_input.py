@@ -7,6 +7,7 @@ import pytest
 
 from tests.real.checkouts import CHECKS, PLACES, commit, git, put, seeded, state
 from tests.real.commands import Ran, daydream
+from tests.real.review_server import ReviewServer
 
 MOCK = ("-m", "mock:", "--archive", "archive", "--non-interactive")
 
@@ -80,7 +81,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("-m", "mock:", "--max-requests", "0"), 2, "--max-requests is 0 (expected at least 1)"),
         (("-m", "mock:", "--max-time", "nan"), 2, "--max-time is nan (expected seconds"),
         (("-m", "mock:", "--budget", "5 pounds"), 2, "budget '5 pounds': cannot use"),
-        (("-m", "mock:", "--budget", "1usd"), 2, "needs the price of mock:"),
+        (
+            ("-m", "local/m@http://127.0.0.1:1/v1", "--budget", "1usd"),
+            2,
+            "needs the price of local",
+        ),
+        (("-m", "mock:", "--prompts", "nowhere"), 2, "prompts is 'nowhere', which is no folder"),
         (("-m", "mock:", "--no-fix", "--yes"), 2, "--no-fix leaves nothing for --yes"),
         (("-m", "mock:", "--backend", "osprey"), 2, "osprey"),
         (("-m", "mock:", "--backend", "claude"), 2, "mock: is no model of claude"),
@@ -155,3 +161,33 @@ def test_a_worktree_is_reviewed_and_moved_and_its_neighbour_is_not() -> None:
 def test_settings_that_cannot_be_read_are_named(shared: Path) -> None:
     Path("daydream.toml").write_text("[run]\nsandbox = 3\n")
     assert "daydream.toml" in _review(shared, "--no-fix", code=2).err
+
+
+def _asked(*arguments: str, env: dict[str, str] | None = None) -> tuple[list[str], str]:
+    """Return what the reviewers were told what to do, and what was said on the screen."""
+    with ReviewServer() as server:
+        given = ("review", *arguments, "-m", server.model, "--no-fix", "--max-requests", "1")
+        ran = daydream(*given, "--non-interactive", env=env)
+        return [one.body["messages"][1]["content"] for one in server.seen], ran.err
+
+
+@pytest.mark.slow
+def test_own_texts_stand_in_place_of_ours_and_a_checkout_chooses_none(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path("texts/review_intent.md")
+    put(Path(), {str(own): "Say in a verse what it is for: $files\n"})
+    texts = str(own.parent.resolve())
+    archive = ("--archive", str(Path("archive").resolve()))
+    for flags, env in ((("--prompts", texts), {}), ((), {"DAYDREAM_PROMPTS": texts})):
+        (told,), _ = _asked(str(shared), *archive, *flags, env=env)
+        assert told.startswith("Say in a verse what it is for: ")
+    put(Path(), {"daydream.toml": '[run]\nprompts = "texts"\n'})
+    (told,), _ = _asked(str(shared), *archive)
+    assert told.startswith("Say in a verse")
+    put(shared, {"daydream.toml": f'[run]\nprompts = "{texts}"\n'})
+    monkeypatch.chdir(shared)
+    (told,), said = _asked(".", *archive)
+    assert told.startswith("# The change")
+    assert "prompts in ./daydream.toml is not used" in said
+    Path("daydream.toml").unlink()

@@ -1,38 +1,38 @@
 """``daydream dream`` and ``daydream replay``: policies judged on what is already paid for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 from cyclopts import Parameter
 
 from daydream.bookkeeping import Book
-from daydream.canonical import JsonValue
+from daydream.canonical import JsonObject, JsonValue
 from daydream.cli import output, results
-from daydream.cli.flags import DreamFlags, ScoreFlags
+from daydream.cli.flags import DreamFlags, ScoreFlags, of_run
 from daydream.cli.numbers import Whole
 from daydream.cli.progress import interruptible
 from daydream.cli.worlds import Worlds, open_worlds
-from daydream.config import Layer, mocking, resolve
+from daydream.config import RunSettings
 from daydream.dreams import (
     Asked,
     Dreaming,
     Dreamt,
     check_dreaming,
-    default_guard,
     deploy,
+    dreaming_of,
     first_question,
 )
 from daydream.dreams import dream as select_next
 from daydream.errors import Stopped, UsageError
-from daydream.isolation import replay_apart
-from daydream.llm.budget import CHARACTERS_A_TOKEN, parse_budget
+from daydream.llm.budget import CHARACTERS_A_TOKEN, check_price, parse_budget
 from daydream.llm.client import Client
 from daydream.policies.base import PolicySpec
 from daydream.policies.parallel_refine import ParallelRefine
 from daydream.policies.specs import parse_spec, spec_from_json
+from daydream.prompting import use_prompts
 from daydream.proposers.asked import Question
 from daydream.proposers.base import Scored
 from daydream.rounds import Surroundings, client_of
@@ -79,24 +79,31 @@ def dream(
         around = msgspec.structs.replace(surroundings, interrupted=interrupted)
         worlds = open_worlds(run, folder=folder)
         book = Book(folder)
+        settings = of_run(worlds.settings, run, flags, score)
+        if flags.dreamer is None and settings.dreamer == "none":
+            settings = msgspec.structs.replace(settings, dreamer="auto")
         incumbent = (
             deployed_spec(book.state, worlds, trust=trust)
             if policy is None
-            else parse_spec(policy, trust=trust)
+            else _named(policy, settings, trust=trust)
         )
-        dreaming = _dreaming(flags, score, worlds)
-        check_holdout(dreaming.holdout, len(worlds.pool.trees))
-        asks = check_dreaming(dreaming) is not None
+        dreaming = _judged(settings, worlds)
+        check_holdout(flags.holdout or 0, len(worlds.pool.trees))
+        asked = check_dreaming(dreaming)
+        asks = asked is not None
         if flags.model and not asks:
             raise UsageError(
                 f"--model {flags.model} is for a dreamer that asks one, and --dreamer is "
-                f"{flags.dreamer} (expected developer or spec-model); name one of them"
+                f"{dreaming.dreamer} (expected developer or spec-model); name one of them"
             )
+        if asked is not None:
+            check_price(parse_budget(settings.budget), asked.model, settings.prices)
+            use_prompts(settings.prompts)
         number = worlds.pool.trees[-1].round
-        with _client(book, flags, around) as asking:
+        with _client(book, settings, around) as asking:
             if dry_run and asks:
-                asked = first_question(book, number, worlds.pool, incumbent, dreaming, asking)
-                return _show_question(asked, dreaming, as_json=json)
+                question = first_question(book, number, worlds.pool, incumbent, dreaming, asking)
+                return _show_question(question, dreaming, as_json=json)
             try:
                 dreamt = select_next(
                     book,
@@ -118,20 +125,18 @@ def dream(
     return 0
 
 
-def _dreaming(flags: DreamFlags, score: ScoreFlags, worlds: Worlds) -> Dreaming:
-    return Dreaming(
-        dreamer=flags.dreamer,
-        developer=flags.model or ("mock:" if mocking() else ""),
-        revisions=_at_least(1, "--revisions", flags.revisions),
-        settings=score.settings(
-            guard=flags.guard or default_guard(flags.dreamer),
-            limit=worlds.pool.trees[-1].limit,
-            max_batches=worlds.max_batches,
-        ),
-        explore_margin=_at_least(0, "--explore-margin", flags.explore_margin),
-        holdout=_at_least(0, "--holdout", flags.holdout),
-        holdout_margin=flags.holdout_margin,
+def _named(policy: str, settings: RunSettings, *, trust: bool) -> PolicySpec:
+    """Return the policy that a person named; a file gets the run's ``policy_config``."""
+    return parse_spec(policy, trust=trust, config=cast("JsonObject", settings.policy_config))
+
+
+def _judged(settings: RunSettings, worlds: Worlds, *, limit: int | None = None) -> Dreaming:
+    """Return what a selection does under ``settings``, by the trees' own limit unless told."""
+    dreaming = dreaming_of(settings)
+    replayed = msgspec.structs.replace(
+        dreaming.settings, limit=worlds.pool.trees[-1].limit if limit is None else limit
     )
+    return msgspec.structs.replace(dreaming, settings=replayed)
 
 
 def _at_least(least: int, name: str, value: int) -> int:
@@ -151,12 +156,8 @@ def check_holdout(holdout: int, trees: int) -> None:
 
 
 @contextmanager
-def _client(book: Book, flags: DreamFlags, around: Surroundings) -> Iterator[Asked]:
+def _client(book: Book, settings: RunSettings, around: Surroundings) -> Iterator[Asked]:
     """Yield how models are reached; connections are opened when asked and closed at the end."""
-    stored = book.folder.config().get("settings")
-    prices = stored.get("prices", {}) if isinstance(stored, Mapping) else {}
-    given = {"prices": prices, "budget": flags.budget, "cache": flags.cache}
-    settings = resolve([Layer("dream", given)])
     parse_budget(settings.budget)
     opened: list[Client] = []
 
@@ -316,14 +317,14 @@ def replay(
         Print JSON and nothing else on standard output.
     """
     worlds = open_worlds(run)
-    settings = score.settings(
-        limit=worlds.pool.trees[-1].limit if limit is None else _at_least(1, "--limit", limit),
-        max_batches=worlds.max_batches,
-    )
+    own = of_run(worlds.settings, run, score)
+    given = None if limit is None else _at_least(1, "--limit", limit)
+    judged = _judged(own, worlds, limit=given)
+    settings = judged.settings
     if settings.sweep and settings.objective.normalised:
         raise UsageError("--objective sweep is normalised by itself (expected no --normalised)")
-    scorer = Scorer(worlds.pool, settings, apart=replay_apart)
-    scored = scorer.score([parse_spec(policy, trust=trust)])[0]
+    scorer = Scorer(worlds.pool, settings, apart=judged.apart)
+    scored = scorer.score([_named(policy, own, trust=trust)])[0]
     if scored.disqualified is not None:
         out = scored.disqualified
         if json:

@@ -7,7 +7,7 @@ from daydream.agents.chat.agent import ChatAgent
 from daydream.canonical import JsonValue
 from daydream.cli import output
 from daydream.launch import Prepared
-from daydream.llm.budget import CHARACTERS_A_TOKEN, parse_budget
+from daydream.llm.budget import CHARACTERS_A_TOKEN, parse_budget, price_of
 from daydream.rounds import planned_attempts
 
 REQUESTS = 2
@@ -57,7 +57,7 @@ def estimate(prepared: Prepared) -> Estimate:
     asked = agent.request_of(context).characters // CHARACTERS_A_TOKEN
     whole = sum(map(len, root.files.values())) // CHARACTERS_A_TOKEN + 300
     answer = int(agent.parameters.get("max_tokens", whole))
-    price = settings.prices.get(agent.model)
+    price = price_of(agent.model, settings.prices)
     likely = None if price is None or calls is None else calls * price.of(asked, answer)
     return msgspec.structs.replace(
         found,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from cyclopts import Parameter
 
 from daydream import registry
@@ -18,8 +19,6 @@ from daydream.config import (
     resolve,
 )
 from daydream.errors import UsageError
-from daydream.objective import Objective
-from daydream.selection import Settings
 from daydream.tasks.folder_settings import SETTINGS_FILE
 from daydream.tasks.load import is_path
 from daydream.wording import counted
@@ -105,33 +104,16 @@ class RunFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ScoreFlags:
-    """How a replay is scored."""
+    """How a replay is scored; what is not given is as the run has it."""
 
-    cost_weight: float = 0.002
-    """Weight of an attempt."""
-    parallel_weight: float = 0.005
-    """Weight of parallelism."""
-    normalised: Annotated[bool, Parameter(negative="")] = False
-    """Score attainment and shares of the record instead of raw scores."""
-    objective: Literal["equation1", "sweep"] = "equation1"
-    """What a policy is worth; sweep plays a file at six betas."""
-
-    def settings(
-        self, *, limit: int, max_batches: int, guard: Literal["quality", "none"] = "quality"
-    ) -> Settings:
-        """Return what fixes a selection by these weights.
-
-        Raises :class:`daydream.errors.ConfigError` for a weight that is none.
-        """
-        weights = {"cost_weight": self.cost_weight, "parallel_weight": self.parallel_weight}
-        resolve([Layer("command line", weights)])
-        return Settings(
-            objective=Objective(self.cost_weight, self.parallel_weight, self.normalised),
-            sweep=self.objective == "sweep",
-            guard=guard,
-            limit=limit,
-            max_batches=max_batches,
-        )
+    cost_weight: float | None = None
+    """Weight of an attempt. [default: the run's]"""
+    parallel_weight: float | None = None
+    """Weight of parallelism. [default: the run's]"""
+    normalised: bool | None = None
+    """Score attainment and shares of the record instead of raw scores. [default: the run's]"""
+    objective: Literal["equation1", "sweep"] | None = None
+    """What a policy is worth; sweep plays a file at six betas. [default: the run's]"""
 
 
 @Parameter(name="*")
@@ -139,24 +121,26 @@ class ScoreFlags:
 class DreamFlags:
     """Who proposes, and what stands against a choice that only looks good."""
 
-    dreamer: str = "auto"
-    """Who proposes: auto, system1, grid, none; developer, spec-model ask a model."""
-    model: Annotated[str, Parameter(name=["--model", "-m"])] = ""
-    """Model that those two ask: openai/gpt-5-mini, ollama/NAME, mock:."""
-    revisions: Whole = 4
-    """Policies that it proposes."""
+    dreamer: str | None = None
+    """Who proposes: auto, system1, grid, none; developer, spec-model ask a model.
+    [default: the run's, auto where that is none]"""
+    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
+    """Model that those two ask: openai/gpt-5-mini, ollama/NAME, mock:. [default: the run's]"""
+    revisions: Whole | None = None
+    """Policies that it proposes. [default: the run's]"""
     guard: Literal["quality", "none"] | None = None
-    """quality admits only what keeps every world's quality. [default: none for developer]"""
-    explore_margin: Whole = 0
-    """How far the deployed width and depth may exceed what replay chose."""
-    holdout: Whole = 0
-    """Newest worlds that take no part in the choice and judge it afterwards."""
+    """quality admits only what keeps every world's quality. [default: the run's]"""
+    explore_margin: Whole | None = None
+    """How far the deployed width and depth may exceed what replay chose. [default: the run's]"""
+    holdout: Whole | None = None
+    """Newest worlds that take no part in the choice and judge it afterwards.
+    [default: the run's]"""
     holdout_margin: float | None = None
-    """Mean gain there that a choice needs to be deployed. [default: only reported]"""
-    budget: str = ""
+    """Mean gain there that a choice needs to be deployed. [default: the run's]"""
+    budget: str | None = None
     """Stop, resumably, when so much is spent by the run: 5usd, 2Mtok."""
-    cache: Literal["on", "off", "only"] = "on"
-    """Use of the answers that the run has stored; only asks no server."""
+    cache: Literal["on", "off", "only"] | None = None
+    """Use of the answers that the run has stored; only asks no server. [default: the run's]"""
 
 
 ConfigFiles = Annotated[list[Path], Parameter(name=["--config", "-c"], negative="")]
@@ -174,6 +158,27 @@ def given(flags: RunFlags) -> dict[str, object]:
             raise UsageError("--agent and --model both say who proposes (expected one of them)")
         values["agent"] = model if model.startswith("cli:") else f"chat:{model}"
     return {name: value for name, value in values.items() if value is not None}
+
+
+def of_run(stored: RunSettings, run: Path, *groups: DreamFlags | ScoreFlags) -> RunSettings:
+    """Return the settings of the run in ``run`` with the flags that were given in their place.
+
+    Raises :class:`daydream.errors.ConfigError` for a wrong value.
+    """
+    values = {
+        {"model": "developer"}.get(field.name, field.name): getattr(group, field.name)
+        for group in groups
+        for field in fields(group)
+        if getattr(group, field.name) is not None
+    }
+    own: dict[str, object] = msgspec.to_builtins(stored)
+    return resolve([Layer(str(run), own), Layer("command line", values)])
+
+
+def settings_here() -> RunSettings:
+    """Return what ./daydream.toml and the environment say."""
+    own = Path(SETTINGS_FILE)
+    return resolve([*([file_layer(own)] if own.is_file() else []), environment_layer()])
 
 
 def settings(flags: RunFlags, source: str, files: Sequence[Path]) -> RunSettings:

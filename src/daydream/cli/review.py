@@ -19,18 +19,19 @@ from rich.syntax import Syntax
 
 from daydream.canonical import JsonValue, hash_of
 from daydream.cli import output, results
+from daydream.cli.flags import settings_here
 from daydream.cli.numbers import Whole
 from daydream.cli.progress import interruptible
 from daydream.config import (
     ARCHIVE_VARIABLE,
     RunSettings,
     environment_layer,
-    file_layer,
     mocking,
     resolve,
     variable,
 )
 from daydream.errors import UsageError
+from daydream.prompting import use_prompts
 from daydream.review.archive import Archive
 from daydream.review.flow import Review
 from daydream.review.git import Repository
@@ -66,6 +67,8 @@ class ReviewFlags:
     """Stop asking after so many seconds."""
     budget: str = ""
     """Stop asking when so much is spent: 1usd, 2Mtok, 1h, or several with commas."""
+    prompts: str | None = None
+    """Folder with texts of yours in place of those that models are told."""
     archive: Path | None = None
     """Folder of archives. [default: DAYDREAM_ARCHIVE_DIR, else ~/.daydream/archive]"""
 
@@ -115,7 +118,7 @@ def review(
     options = _options(asked, wanted)
     root = _archive_root(asked)
     chatty = not json and not non_interactive and sys.stdin.isatty() and sys.stdout.isatty()
-    settings = _settings()
+    settings = settings_here()
     with (
         _room(root) as room,
         interruptible(
@@ -125,6 +128,7 @@ def review(
         _Phases(as_json=json) as shown,
     ):
         repository = Repository(path, room)
+        use_prompts(_texts(asked, settings, repository.top))
         session = _session(repository, asked)
         recorder = Recorder(session, Agent("daydream", _version(), asked.model), _clock)
         around = Surroundings(
@@ -179,13 +183,24 @@ def _options(asked: ReviewFlags, wanted: FixFlags) -> Options:
     )
 
 
-def _settings() -> RunSettings:
-    """Return what ./daydream.toml and the environment say, for prices.
+def _texts(asked: ReviewFlags, settings: RunSettings, checkout: Path) -> str:
+    """Return the folder with the person's texts; empty where there is none.
 
-    The file may be the checkout's own, so nothing in it chooses where commands run.
+    A ./daydream.toml of the checkout itself chooses no text: who wrote the change would tell the
+    reviewers what to think of it.
     """
-    own = Path(SETTINGS_FILE)
-    return resolve([*([file_layer(own)] if own.is_file() else []), environment_layer()])
+    if asked.prompts is not None:
+        return asked.prompts
+    chosen = resolve([environment_layer()]).prompts
+    if chosen or not settings.prompts:
+        return chosen
+    if Path.cwd().is_relative_to(checkout.resolve()):
+        output.warn(
+            f"prompts in ./{SETTINGS_FILE} is not used: the file lies in the checkout under review "
+            "(expected --prompts or DAYDREAM_PROMPTS)"
+        )
+        return ""
+    return settings.prompts
 
 
 def _clock() -> float:

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daydream.cli import output
-from daydream.config import environment_layer, resolve
+from daydream.cli.flags import settings_here
 from daydream.errors import UsageError
 from daydream.llm.budget import Purse, parse_budget
 from daydream.llm.cache import ReplyCache
@@ -30,7 +30,7 @@ DEPLOYED = "deployed"
 
 def open_client(home: Home, budget: str, interrupted: threading.Event) -> Client:
     """Return what asks endpoints within ``budget``; answers that were paid for are kept in home."""
-    settings = resolve([environment_layer()])
+    settings = settings_here()
     home.path.mkdir(parents=True, exist_ok=True)
     return Client(
         Purse(parse_budget(budget), settings.prices, Usage()),

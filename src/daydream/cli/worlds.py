@@ -5,19 +5,20 @@ from pathlib import Path
 
 import msgspec
 
+from daydream.config import BUDGETS, Layer, RunSettings, resolve
 from daydream.errors import StoreError
 from daydream.interchange.history_json import read_history
 from daydream.interchange.trees_jsonl import read_trees
-from daydream.search import DEFAULT_MAX_BATCHES
 from daydream.store.run_folder import JOURNAL, RunFolder
 from daydream.tree import Pool, make_pool
 
 
 class Worlds(msgspec.Struct, frozen=True):
-    """A pool to replay in, and the bound that its rollouts had."""
+    """A pool to replay in, and the settings that its rollouts had."""
 
     pool: Pool
-    max_batches: int = DEFAULT_MAX_BATCHES
+    settings: RunSettings = RunSettings()
+    """Those of the run; the defaults for trees from elsewhere. A budget is no part of them."""
 
 
 def open_worlds(path: Path, *, folder: RunFolder | None = None) -> Worlds:
@@ -44,13 +45,14 @@ def _of_run(folder: RunFolder) -> Worlds:
         )
     config = folder.config()
     floor = config.get("floor")
-    settings = config.get("settings")
-    batches = settings.get("max_batches") if isinstance(settings, Mapping) else None
+    stored = config.get("settings")
+    own = stored if isinstance(stored, Mapping) else {}
+    kept = {key: value for key, value in own.items() if key not in BUDGETS}
     last = trees[-1].evaluator
     return Worlds(
         make_pool(
             [tree for tree in trees if tree.evaluator == last],
             floor=float(floor) if isinstance(floor, (int, float)) else None,
         ),
-        batches if isinstance(batches, int) else DEFAULT_MAX_BATCHES,
+        resolve([Layer(str(folder.path), kept)]),
     )

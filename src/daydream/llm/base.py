@@ -4,7 +4,7 @@ Owns the records that every module here shares. Nothing in this file opens a con
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,9 @@ from daydream.store.events import Usage
 
 Parameters: TypeAlias = Mapping[str, float | int]
 """``temperature``, ``top_p``, ``max_tokens``, ``seed``; only what the user set."""
+
+MOCK: Final = "mock:"
+"""The name of the model that is none."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):

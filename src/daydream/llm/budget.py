@@ -14,7 +14,7 @@ import msgspec
 
 from daydream.config import Price
 from daydream.errors import ConfigError, Stopped
-from daydream.llm.base import Request
+from daydream.llm.base import MOCK, Request
 from daydream.store.events import Usage
 from daydream.wording import counted
 
@@ -73,6 +73,23 @@ def parse_budget(text: str) -> Allowance:
     )
 
 
+def price_of(model: str, prices: Prices) -> Price | None:
+    """Return what ``model`` costs: the mock nothing, an unknown one None."""
+    return prices.get(model, Price(0.0, 0.0) if model == MOCK else None)
+
+
+def check_price(
+    allowance: Allowance, model: str, prices: Prices, *, where: str = "a settings file"
+) -> None:
+    """Raise :class:`ConfigError` for a budget of money that nothing can be held to."""
+    if allowance.usd is not None and price_of(model, prices) is None:
+        raise ConfigError(
+            f"a budget of {allowance.usd:g} usd needs the price of {model} (expected under "
+            f'[run.prices] in {where}: "{model}" = {{ input = 0.25, output = 2.0 }}, usd for a '
+            "million tokens); or state the budget in tokens or calls"
+        )
+
+
 def _side(unit: str, value: float) -> tuple[str, float]:
     if unit in {"usd", "$"}:
         return "usd", value
@@ -109,14 +126,15 @@ class Purse:
 
     def price(self, model: str) -> Price | None:
         """Return the price of ``model`` where it is known."""
-        return self._prices.get(model)
+        return price_of(model, self._prices)
 
     def reserve(self, model: str, request: Request) -> int:
         """Hold what ``request`` may cost and return the number to settle it with.
 
         Waits while requests in flight might leave enough. Raises :class:`Stopped` when what is left
-        is not enough for this request.
+        is not enough for this request, and :class:`ConfigError` for money and no price.
         """
+        check_price(self._allowance, model, self._prices)
         return self._hold(lambda: self._estimate(model, request))
 
     def reserve_program(self) -> int:
@@ -167,7 +185,7 @@ class Purse:
     def _estimate(self, model: str, request: Request) -> Hold:
         asked = 1 + request.characters // CHARACTERS_A_TOKEN
         answer = int(request.parameters.get("max_tokens", self._longest or FIRST_ANSWER))
-        price = self._prices.get(model)
+        price = self.price(model)
         return Hold(asked + answer, 0.0 if price is None else price.of(asked, answer))
 
     def _short(self, hold: Hold) -> str | None:

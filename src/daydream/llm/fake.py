@@ -15,10 +15,9 @@ from typing import Final
 import msgspec
 
 from daydream.canonical import JsonValue, dumps, seed_of
-from daydream.llm.base import Post, Reply, Request
+from daydream.llm.base import MOCK, Post, Reply, Request
 from daydream.store.events import Usage
 
-MOCK: Final = "mock:"
 _FILE: Final = re.compile(r"^File: ([^\n]+)\n(`{3,})\S*\n(.*?)\n?^\2$", re.MULTILINE | re.DOTALL)
 _PLACE: Final = re.compile(r"branch (\d+), depth (\d+)")
 _DECIMAL: Final = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")

@@ -13,8 +13,8 @@ from daydream.canonical import JsonValue
 from daydream.config import mocking, suggest, variable
 from daydream.errors import EnvironmentMissing, UsageError
 from daydream.llm.anthropic import Anthropic
-from daydream.llm.base import ChatModel, RequestFailed, at
-from daydream.llm.fake import MOCK, FakeModel
+from daydream.llm.base import MOCK, ChatModel, RequestFailed, at
+from daydream.llm.fake import FakeModel
 from daydream.llm.http import Transport
 from daydream.llm.openai_compatible import OpenAiCompatible
 from daydream.wording import counted

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from daydream.errors import ConfigError, Stopped
+from daydream.errors import Stopped
 from daydream.llm.base import Request
 from daydream.llm.budget import Allowance, Prices, Purse, parse_budget
 from daydream.review.backends.base import Ask, Backend
@@ -44,16 +44,6 @@ def bounds_of(budget: str, *, requests: int | None, seconds: float | None, now: 
     times = [one for one in (seconds, allowance.seconds) if one is not None]
     counts = [one for one in (requests, allowance.calls) if one is not None]
     return Bounds(allowance, min(counts, default=None), now + min(times) if times else None)
-
-
-def check_price(bounds: Bounds, model: str, prices: Prices) -> None:
-    """Raise :class:`ConfigError` for a budget of money that nothing can be held to."""
-    if bounds.allowance.usd is not None and model not in prices:
-        raise ConfigError(
-            f"a budget of {bounds.allowance.usd:g} usd needs the price of {model} (expected under "
-            f'[run.prices] in ./daydream.toml: "{model}" = {{ input = 0.25, output = 2.0 }}, usd '
-            "for a million tokens); or state the budget in tokens, or use --max-requests"
-        )
 
 
 class BoundedPurse(Purse):

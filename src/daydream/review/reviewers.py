@@ -10,7 +10,7 @@ import msgspec
 
 from daydream.errors import UsageError
 from daydream.llm.base import ChatModel
-from daydream.llm.budget import Prices
+from daydream.llm.budget import Prices, check_price
 from daydream.llm.client import Around, Client, Terms
 from daydream.llm.fake import FakeModel
 from daydream.llm.models import load_model
@@ -18,7 +18,7 @@ from daydream.review.backends.base import Backend
 from daydream.review.backends.chat import ChatBackend
 from daydream.review.backends.command import REVIEWERS, CommandBackend
 from daydream.review.backends.offline import OfflineReviewer
-from daydream.review.bounds import BoundedBackend, BoundedPurse, bounds_of, check_price
+from daydream.review.bounds import BoundedBackend, BoundedPurse, bounds_of
 
 
 class Asking(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ def open_backend(asking: Asking) -> Iterator[Backend]:
         )
     loaded = load_model(asking.model)
     chat: ChatModel = OfflineReviewer() if isinstance(loaded, FakeModel) else loaded
-    check_price(bounds, chat.name, asking.prices)
+    check_price(bounds.allowance, chat.name, asking.prices, where="./daydream.toml")
     client = Client(
         BoundedPurse(bounds, asking.prices, timer),
         Around(timer, asking.interrupted.wait, random.Random(0)),

@@ -14,7 +14,6 @@ from daydream.canonical import JsonValue
 from daydream.llm.base import at
 from daydream.store.events import Usage
 
-
 _WORDS: Final = frozenset({"agent_message", "reasoning", "web_search"})
 _TOOLS: Final = frozenset({"command_execution", "file_change", "mcp_tool_call", "collab_tool_call"})
 

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daydream.canonical import JsonValue
-from daydream.llm.base import Message, Post, Reply, Request, ToolCall
-from daydream.llm.fake import MOCK
+from daydream.llm.base import MOCK, Message, Post, Reply, Request, ToolCall
 from daydream.store.events import Usage
 
 _PHASE: Final = re.compile(r"^daydream-phase: (\S+)", re.MULTILINE)
