@@ -2,7 +2,7 @@
 
 Attempts of a batch run on bounded workers and do not see each other; nodes are numbered in slot
 order, so the tree does not depend on how many workers there are. This is the attempt boundary:
-whatever an agent or an evaluator raises becomes a failed node that keeps the reason.
+what an agent or an evaluator raises becomes a failed node that keeps the reason.
 """
 
 import threading
@@ -27,6 +27,7 @@ from daydream.canonical import JsonObject, clean_json, clean_text, seed_of
 from daydream.config import worker_environment
 from daydream.errors import Stopped
 from daydream.llm.client import Line
+from daydream.sandbox.faults import patiently
 from daydream.sandbox.workers import Worker, WorkerFailed
 from daydream.search import Revealed
 from daydream.store.events import Usage
@@ -213,26 +214,24 @@ class Attempts:
     ) -> "Future[Attempt]":
         """Start one attempt; its result never raises for what the agent or the task did.
 
-        It raises :class:`Stopped` where the budget ended the attempt between two requests.
+        It raises :class:`Stopped` where the budget or a broken sandbox ended the attempt.
         """
         return self._threads.submit(self._attempt, plan, context, line)
 
     def evaluate_root(self, artifact: Artifact) -> Evaluation:
         """Return the root's evaluation; a raising evaluator gives a failed one."""
         try:
-            evaluation, _, _ = self._threads.submit(self._evaluate, artifact).result()
+            return self._threads.submit(self._evaluate, artifact).result()[0]
+        except Stopped:
+            raise
         except Exception as error:  # noqa: BLE001 - the attempt boundary
-            evaluation = _failure(error, "evaluator")
-        return evaluation
+            return _failure(error, "evaluator")
 
     def _backend(self) -> _Backend:
         found: _Backend | None = getattr(self._local, "backend", None)
         if found is None:
-            found = (
-                _Remote(self.task.info.name, self.agent.name)
-                if self.agent.where == "process"
-                else _Inline(self.task, self.agent)
-            )
+            apart, names = self.agent.where == "process", (self.task.info.name, self.agent.name)
+            found = _Remote(*names) if apart else _Inline(self.task, self.agent)
             self._local.backend = found
             with self._guard:
                 self._backends.append(found)
@@ -244,7 +243,7 @@ class Attempts:
         cpu = spent = 0.0
         reused = False
         try:
-            proposal, cpu = self._propose(context, line)
+            proposal, cpu = patiently(lambda: self._propose(context, line))
             evaluation, reused, spent = self._evaluate(proposal.artifact)
         except Stopped:
             raise
@@ -265,19 +264,18 @@ class Attempts:
 
     def _propose(self, context: AttemptContext, line: Line | None) -> tuple[Proposal, float]:
         memo = self._proposals
-        if memo is None:
-            return self._backend().propose(context, line)
         seeds = f"{context.round} {context.branch} {context.depth} {context.attempt_seed}"
         key = f"{seeds} {context.world_seed} {context.parent.hash}"
-        if key in memo:
+        if memo is not None and key in memo:
             return memo[key], 0.0
         proposal, cpu = self._backend().propose(context, line)
-        memo[key] = proposal
+        if memo is not None:
+            memo[key] = proposal
         return proposal, cpu
 
     def _evaluate(self, artifact: Artifact) -> tuple[Evaluation, bool, float]:
         if self.task.info.noisy:
-            evaluation, cpu = self._backend().evaluate(artifact)
+            evaluation, cpu = patiently(lambda: self._backend().evaluate(artifact))
             return evaluation, False, cpu
         key = artifact.hash
         with self._guard:
@@ -286,7 +284,7 @@ class Attempts:
             known = self._settled.get(key)
             if known is not None:
                 return known, True, 0.0
-            evaluation, cpu = self._backend().evaluate(artifact)
+            evaluation, cpu = patiently(lambda: self._backend().evaluate(artifact))
             if evaluation.status in REUSABLE:
                 self._settled[key] = evaluation
             return evaluation, False, cpu

@@ -33,7 +33,7 @@ import numpy as np
 
 from daydream.canonical import hash_of
 from daydream.config import SandboxLevel, user_environment
-from daydream.errors import EnvironmentMissing
+from daydream.errors import EnvironmentMissing, SandboxError
 from daydream.sandbox.base import Job, Limits
 from daydream.sandbox.boot import python_job, python_places
 from daydream.sandbox.choose import choose, strength
@@ -117,7 +117,10 @@ class LassoPath(msgspec.Struct, frozen=True):
             return made
         null = compiled(_native("null") | _native("harness"), self.level)
         if isinstance(null, Evaluation):
-            return failed("harness", f"the harness does not compile: {null.message}")
+            raise SandboxError(
+                f"the program that does nothing does not compile: {null.message} (expected a "
+                "compiler that works); compile any program by hand to see why"
+            )
         with TURN, contextlib.ExitStack() as stack:
             stage = Stage(self, stack)
             players = Players(stage.program(made), stage.program(null), stage.scikit())
