@@ -22,6 +22,7 @@ from daydream.store.events import (
 from daydream.store.run_folder import RunFolder
 from daydream.store.state import RunState
 from daydream.tasks.base import Artifact, Evaluation
+from daydream.wording import counted
 
 STOP_FILE = "STOP"
 
@@ -111,7 +112,7 @@ class Gate:
             raise Stopped(f"found the file {stop}; delete it before you resume")
         calls = self._book.state.calls + in_flight
         if budget.max_calls is not None and calls >= budget.max_calls:
-            raise Stopped(f"the budget of {budget.max_calls} calls is spent")
+            raise Stopped(f"the budget of {counted(budget.max_calls, 'call')} is spent")
         if budget.max_time is not None and self._clock() - self._begun >= budget.max_time:
             raise Stopped(f"the budget of {budget.max_time:g} s is spent")
         spent = budget.allowance.spent_by(self._book.state.usage)

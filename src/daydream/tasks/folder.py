@@ -30,7 +30,7 @@ from daydream.sandbox.workspace import let_others_read, workspace, write_files
 from daydream.tasks import verdict
 from daydream.tasks.base import Artifact, Evaluation, TaskInfo, failed
 from daydream.tasks.folder_settings import SETTINGS_FILE, FolderSettings, load_settings
-from daydream.tasks.folder_tools import environment, tool_paths
+from daydream.tasks.folder_tools import environment, explained, hidden_modules, tool_paths
 from daydream.tasks.problem_files import (
     Evaluator,
     Program,
@@ -69,6 +69,8 @@ class FolderTask(msgspec.Struct, frozen=True):
     """Variables passed on from the user."""
     tools: tuple[str, ...] = ()
     """Paths outside the folder that evaluations read."""
+    hidden: dict[str, str] = {}
+    """Modules that lie outside of ``tools``, each with its folder."""
     sandbox: Sandbox = ProcessSandbox()
 
     def problem(self) -> dict[str, bytes] | None:
@@ -132,7 +134,7 @@ class FolderTask(msgspec.Struct, frozen=True):
                     status=Status.INVALID,
                 )
             reading = verdict.Reading(self.settings, self.limits, str(place), nonce)
-            return verdict.judge(result, reading)
+            return explained(verdict.judge(result, reading), self.hidden)
 
     def _lay_out(self, place: Path) -> Path:
         """Fill the workspace and return the copy of the evaluator's folder."""
@@ -260,6 +262,7 @@ def build_folder(
         output_bytes=OUTPUT_BYTES,
         processes=PROCESSES,
     )
+    tools = tool_paths(python, variables, _readable(folder, settings))
     return FolderTask(
         folder=folder,
         settings=settings,
@@ -269,7 +272,8 @@ def build_folder(
         python=python,
         limits=limits,
         environment=variables,
-        tools=tool_paths(python, variables, _readable(folder, settings)),
+        tools=tools,
+        hidden={} if isinstance(chosen, ProcessSandbox) else hidden_modules(python, tools),
         sandbox=chosen,
     )
 
