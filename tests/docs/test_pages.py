@@ -11,6 +11,7 @@ from daydream.cli.main import COMMANDS
 from tests.conftest import ROOT
 from tools import docs
 from tools.figures import figures
+from tools.model_figures import model_line
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
@@ -164,3 +165,28 @@ def test_paired_figures_show_means_with_their_intervals(tmp_path: Path) -> None:
     assert "2 paired seeds a task" in text
     assert "1.0 (-0.5 to 2.5) | 1.0000 (-0.5000 to 2.5000)" in text
     assert text.count("| 1, 0, 1 |") == 2
+
+
+def test_a_night_with_a_real_model_is_told_as_its_file_has_it(tmp_path: Path) -> None:
+    assert model_line(tmp_path) == ""
+    rate = {"solved": 30, "rate": 0.3, "low": 0.2, "high": 0.4}
+    trial = {"probes": 100, "low": -0.125, "high": 0.01}
+    night = {
+        "model": "Tiny.Q4",
+        "family": "formula",
+        "attempts": 40,
+        "solved": 9,
+        "successes": 8,
+        "contrasts": 7,
+        "rates": {"base": rate, "sft": rate, "dpo": {**rate, "solved": 25, "rate": 0.25}},
+        "verdict": {"decision": "undecided", "reason": "no clear difference", "trial": trial},
+        "cpu_s": {"wake": 100.0, "night": 80.0},
+        "versions": dict.fromkeys(("torch", "transformers", "trl", "peft"), "1.0+cpu"),
+    }
+    (tmp_path / "model.json").write_text(json.dumps(night))
+    text = model_line(tmp_path)
+    assert "| as it comes | 30 of 100 | 30.0 % (20.0 % to 40.0 %) |" in text
+    assert "| the same, then DPO | 25 of 100 | 25.0 %" in text
+    assert "undecided; no clear difference" in text
+    assert "-12.5 to +1.0 points" in text
+    assert "3 CPU minutes,\nwith torch 1.0, transformers 1.0, trl 1.0, peft 1.0." in text

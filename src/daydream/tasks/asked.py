@@ -3,6 +3,7 @@
 A task that does not is asked as a discovery agent is asked, by its statement and its files.
 """
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from daydream.tasks.base import Artifact, Task
@@ -41,4 +42,13 @@ class AskedTask(Task, Protocol):
 
     def behaviour(self, artifact: Artifact) -> str:
         """Return what the artifact does, equal for equal behaviour; empty where it does nothing."""
+        ...
+
+
+@runtime_checkable
+class ShownTask(AskedTask, Protocol):
+    """One that shows a chat how answers look, by turns that stand before its question."""
+
+    def examples(self) -> Sequence[tuple[str, str]]:
+        """Return worked (question, answer) pairs, none of them of a problem that is asked."""
         ...

@@ -2,10 +2,12 @@
 
 Owns the templates of formulas, their split, the two languages and the check. A problem is a formula
 over u to z, each at most once, and at most one digit from 2 to 9. The answer is a program for a
-stack machine (``language=stack``) or a Python expression (``language=python``). Programs are never
-executed: both languages are worked out as polynomials with whole coefficients, which are compared
-exactly, so any program that computes the formula everywhere counts and no other does. Refuses
-programs over the length limit.
+stack machine (``language=stack``) or a Python expression (``language=python``), which is asked for
+in words: ``words=nested`` says the product of (the sum of x and 3) and y, ``words=inline``, for
+small models, (x plus 3) times y, behind a worked example. Programs are never executed: both
+languages are worked out as polynomials with whole coefficients, which are compared exactly, so any
+program that computes the formula everywhere counts and no other does. Refuses programs over the
+length limit.
 
 The split is by template, the shape of a formula with its operators. Templates that become the same
 polynomial when their leaves are renamed go to the same split, so ``(a+b)+c`` and ``a+(b+c)`` are
@@ -21,6 +23,7 @@ from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 from daydream.canonical import hash_of, seed_of
+from daydream.errors import TaskError
 from daydream.tasks.base import (
     Args,
     Artifact,
@@ -41,6 +44,7 @@ EVALUATOR: Final = "formula/1"
 SPLITS: Final = ("train", "practice", "probe")
 """Worked examples, own attempts, the gate: no template is in two of them."""
 LANGUAGES: Final = ("stack", "python")
+WORDS: Final = ("nested", "inline")
 VARIABLES: Final = "uvwxyz"
 DIGITS: Final = "23456789"
 OPERATORS: Final = "+-*"
@@ -154,6 +158,16 @@ def spoken(expression: Expression) -> str:
     return f"{word} {parts[0]} and {parts[1]}"
 
 
+def inline(expression: Expression, *, inner: bool = False) -> str:
+    """Return ``expression`` in words, in the order of its signs."""
+    if not isinstance(expression, Apply):
+        return expression
+    word = {"+": "plus", "-": "minus", "*": "times"}[expression.operator]
+    left, right = (inline(one, inner=True) for one in (expression.left, expression.right))
+    text = f"{left} {word} {right}"
+    return f"({text})" if inner else text
+
+
 def run_stack(program: str) -> Polynomial:
     """Return what a program of the stack machine computes; raises :class:`ProgramFault`."""
     stack: list[Polynomial] = []
@@ -258,7 +272,10 @@ the program x3+y*. Answer with the program and nothing else.""",
 Write a Python expression that computes what is described. Use + - * and parentheses only. Example:
 the product of (the sum of x and 3) and y is (x+3)*y. Answer with the expression and nothing
 else.""",
+    "inline": "Translate words to symbols.",
 }
+SHOWN: Final = ("u minus (v plus 3)", "u - (v + 3)")
+"""The worked example of ``words=inline``; its template is one of those for examples."""
 
 
 class Formula:
@@ -266,16 +283,18 @@ class Formula:
 
     target = 1.0
 
-    def __init__(self, split: str, instance: int, language: str) -> None:
+    def __init__(self, split: str, instance: int, language: str, words: str = "nested") -> None:
         self.expression = problem(split, instance)
         self.language = language
-        parts = {"instance": str(instance), "language": language, "split": split}
-        usual = {"instance": "0", "language": "stack", "split": "train"}
+        self._inline = words == "inline"
+        parts = {"instance": str(instance), "language": language, "split": split, "words": words}
+        usual = {"instance": "0", "language": "stack", "split": "train", "words": "nested"}
         said = ",".join(f"{key}={value}" for key, value in parts.items() if value != usual[key])
+        shown = "".join(f"Example: {asked} is {answer}\n" for asked, answer in self.examples())
         self.info = TaskInfo(
             name=f"{NAME}:{said}" if said else NAME,
             title="A program for a formula",
-            statement=f"{INSTRUCTIONS[language]}\n\nThe problem: {self.question()}\n\n"
+            statement=f"{self.instructions()}\n\n{shown}The problem: {self.question()}\n\n"
             'Write artifact.json holding {"program": "..."}. '
             "Score 1 for a program that computes the formula for all values, else 0.",
             evaluator=EVALUATOR,
@@ -298,12 +317,17 @@ class Formula:
 
     def question(self) -> str:
         """Return the formula, in words where the answer is a Python expression."""
-        stack = self.language == "stack"
-        return f"{infix(self.expression)}=" if stack else f"{spoken(self.expression)}."
+        if self.language == "stack":
+            return f"{infix(self.expression)}="
+        return inline(self.expression) if self._inline else f"{spoken(self.expression)}."
 
     def instructions(self) -> str:
         """Return what the language is."""
-        return INSTRUCTIONS[self.language]
+        return INSTRUCTIONS["inline" if self._inline else self.language]
+
+    def examples(self) -> tuple[tuple[str, str], ...]:
+        """Return the worked example that stands before the question where words are inline."""
+        return (SHOWN,) if self._inline else ()
 
     def solution(self) -> str:
         """Return the worked answer: one program that solves the problem."""
@@ -368,9 +392,17 @@ def worked_examples(split: str, instances: Sequence[int]) -> list[tuple[str, str
 
 def build(args: Args) -> Formula:
     """Return the problem that ``args`` name; raises :class:`~daydream.errors.TaskError`."""
-    only(NAME, args, "instance", "language", "split")
+    only(NAME, args, "instance", "language", "split", "words")
+    language = choice(args, "language", "stack", LANGUAGES)
+    words = choice(args, "words", "nested", WORDS)
+    if words == "inline" and language != "python":
+        raise TaskError(
+            f"task parameter words={words!r} with language={language!r}, which is asked without "
+            "words (expected language=python)"
+        )
     return Formula(
         choice(args, "split", "train", SPLITS),
         whole(args, "instance", 0, low=0, high=MAX_INSTANCE),
-        choice(args, "language", "stack", LANGUAGES),
+        language,
+        words,
     )

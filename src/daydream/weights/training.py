@@ -27,7 +27,7 @@ from daydream.weights.adapters import (
     read_adapter,
     write_adapter,
 )
-from daydream.weights.answerers import WEIGHT_FILES, base_hash, call
+from daydream.weights.answerers import WEIGHT_FILES, base_hash, call, need_base
 from daydream.weights.corpus_files import DPO, SFT, read_manifest
 from daydream.weights.train_settings import Stage, TrainSettings
 
@@ -60,6 +60,7 @@ class Loss(msgspec.Struct, frozen=True):
 def plan_of(base: Path, corpus: Path, stages: Sequence[Stage], settings: TrainSettings) -> Plan:
     """Return the plan of a training; raises :class:`UsageError` for what cannot be trained."""
     manifest = read_manifest(corpus)
+    need_base(base)
     if not stages:
         raise UsageError("nothing to train (expected --sft, --dpo or both)")
     if "dpo" in stages and not manifest.dpo:

@@ -4,17 +4,22 @@ import random
 
 import pytest
 
-from daydream.tasks.asked import AskedTask
+from daydream.errors import TaskError
+from daydream.tasks.asked import AskedTask, ShownTask
 from daydream.tasks.base import json_artifact
 from daydream.tasks.formula import (
     LANGUAGES,
+    SHOWN,
     SPLITS,
+    Apply,
     Formula,
     infix,
+    inline,
     run_stack,
     templates,
 )
 from daydream.tasks.load import load_task
+from daydream.weights.questions import Questioner
 
 
 def _value(text: str, at: dict[str, int]) -> int:
@@ -102,3 +107,34 @@ def test_a_name_holds_what_is_not_usual_and_builds_the_same_problem_again() -> N
     name = "formula:instance=7,language=python,split=probe"
     assert load_task(name).info.name == name
     assert load_task("formula:instance=0").info.name == "formula"
+
+
+def test_inline_words_say_the_formula_and_nothing_else() -> None:
+    for instance in range(60):
+        task = Formula("practice", instance, "python", "inline")
+        said = task.question()
+        for word, sign in (("plus", "+"), ("minus", "-"), ("times", "*")):
+            said = said.replace(word, sign)
+        assert task.evaluate(task.read_answer(said)).score == task.target
+
+
+def test_inline_words_are_asked_behind_a_worked_example_that_no_gate_asks() -> None:
+    name = "formula:instance=3,language=python,split=probe,words=inline"
+    task = load_task(name)
+    assert task.info.name == name
+    assert isinstance(task, ShownTask)
+    turns = Questioner(task, "chat").question.prompt
+    assert [one.role for one in turns] == ["system", "user", "assistant", "user"]
+    assert [one.text for one in turns[1:]] == [*SHOWN, task.question()]
+    assert inline(Apply("-", "u", Apply("+", "v", "3"))) == SHOWN[0]
+    assert Apply("-", "L", Apply("+", "L", "L")) in templates("train")
+    # Bare text has no turns to show it in, and other wordings need none.
+    assert len(Questioner(task, "text").question.prompt) == 1
+    assert len(Questioner(load_task("formula"), "chat").question.prompt) == 2
+
+
+def test_words_belong_to_the_language_that_is_asked_in_words() -> None:
+    with pytest.raises(TaskError, match="expected language=python"):
+        load_task("formula:words=inline")
+    with pytest.raises(TaskError, match="expected one of nested, inline"):
+        load_task("formula:language=python,words=loud")

@@ -18,7 +18,8 @@ def test_no_command_of_the_weights_line_loads_torch() -> None:
 
 def test_without_the_extra_a_local_model_says_how_to_install_it(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / "model" / name).write_text('{"model_type": "llama"}')
     absent = tmp_path / "absent"
     absent.mkdir()
     (absent / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
