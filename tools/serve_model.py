@@ -263,14 +263,14 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
-def main() -> None:
-    """Serve until Ctrl-C."""
+def main(arguments: Sequence[str]) -> None:
+    """Serve until Ctrl-C; exits with a message for what cannot be served."""
     parser = argparse.ArgumentParser(prog="python -m tools.serve_model", description=__doc__)
     parser.add_argument("model", nargs="?", type=Path, help="a folder or a .gguf file")
     parser.add_argument("--port", type=whole(0, 65_535), default=8000)
     parser.add_argument("--threads", type=whole(1, 1_024), default=1)
     parser.add_argument("--unpack", type=Path, metavar="FOLDER", help="make FOLDER of it and end")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     folder = unpacked(given.model or packaged())
     if given.unpack is not None:
         copied(folder, given.unpack)
@@ -299,4 +299,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
