@@ -401,13 +401,18 @@ class _Studio:
     def score(self, spec: PolicySpec) -> Scored:
         return self._scorer.score([spec])[0]
 
-    def watch(self, spec: PolicySpec, world: int) -> Sequence[Decision]:
+    def watch(self, spec: PolicySpec, world: int, batches: int | None = None) -> Sequence[Decision]:
         watched = _Watched(ReplayWorld(self._scorer.records[world]))
         settings = self._settings
         try:
             scale, limit = self._pool.scale, settings.limit
             with open_policy(spec, scale, limit=limit, limits=self._limits) as policy:
-                solve(policy, watched, limit=settings.limit, max_batches=settings.max_batches)
+                solve(
+                    policy,
+                    watched,
+                    limit=settings.limit,
+                    max_batches=batches or settings.max_batches,
+                )
         except PolicyError:
             # What it did until then is what the next version is to learn from.
             pass

@@ -102,8 +102,8 @@ class Studio(Protocol):
         """Return the replay scores of ``spec`` in the pool of this selection."""
         ...
 
-    def watch(self, spec: PolicySpec, world: int) -> Sequence[Decision]:
-        """Return the decisions of ``spec`` in the world of this position, up to a fault."""
+    def watch(self, spec: PolicySpec, world: int, batches: int | None = None) -> Sequence[Decision]:
+        """Return the decisions of ``spec`` in the world of this position, the first ``batches``."""
         ...
 
 
@@ -179,7 +179,7 @@ class Asking(ABC):
             "scale": f"{pool.scale:.10g}",
             "incumbent": self.shown(incumbent, pool) + "\n\n" + _result(self._incumbent, None),
             "versions": self._told(),
-            "trajectories": self._decisions(incumbent),
+            "trajectories": self._decisions(pool, incumbent),
             "number": str(number),
             "revisions": str(terms.revisions),
         }
@@ -208,24 +208,33 @@ class Asking(ABC):
             return f"disqualified in world {out.world}, batch {out.batch}: {out.reason}."
         return _result(scored, self._incumbent)
 
-    def _decisions(self, incumbent: PolicySpec) -> str:
+    def _decisions(self, pool: Pool, incumbent: PolicySpec) -> str:
         """The decisions of the policy in use and of the last version, where they differ the most.
 
-        Without a version it is where the policy in use is worth the least. Equal worlds stand in
-        the order of their trees.
+        Without a version it is where the policy in use is worth the least, and of a version that is
+        out it is the world where it went wrong, up to the decision before: a file that took too
+        long once is not played again. Equal worlds stand in the order of their trees.
         """
         last = next((v for v in reversed(self._versions) if v.scored is not None), None)
-        worlds = _worlds(self._incumbent, None if last is None else last.scored)[:WORLDS_SHOWN]
-        watched = [("The policy in use", incumbent)]
-        if last is not None:
-            watched.append(
-                (f"Version {last.revision.number}", self.read(last.revision.text)),
+        out = None if last is None or last.scored is None else last.scored.disqualified
+        worlds = _worlds(self._incumbent, None if last is None else last.scored)
+        if out is not None:
+            fatal = next(n for n, tree in enumerate(pool.trees) if tree.round == out.world)
+            worlds = [fatal, *(n for n in worlds if n != fatal)] if worlds else []
+        parts = []
+        for position in worlds[:WORLDS_SHOWN]:
+            where = f"world {position + 1}:\n"
+            parts.append(
+                f"The policy in use, {where}" + _lines(self._studio.watch(incumbent, position))
             )
-        parts = [
-            f"{who}, world {position + 1}:\n" + _lines(self._studio.watch(spec, position))
-            for position in worlds
-            for who, spec in watched
-        ]
+            if last is None or (out is not None and position != worlds[0]):
+                continue
+            head = f"Version {last.revision.number}, {where}"
+            spec = self.read(last.revision.text)
+            if out is None:
+                parts.append(head + _lines(self._studio.watch(spec, position)))
+            elif out.batch > 1:
+                parts.append(head + _lines(self._studio.watch(spec, position, out.batch - 1)))
         return "\n\n".join(parts) or "Nothing: it was disqualified."
 
     @property
