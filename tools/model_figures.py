@@ -4,6 +4,7 @@ The file is what ``benchmarks/model_line.py`` wrote; where it is not there, noth
 """
 
 from pathlib import Path
+from textwrap import fill
 
 import msgspec
 
@@ -75,14 +76,15 @@ def model_line(results: Path) -> str:
     ]
     model = found.model.partition(".")[0]
     versions = ", ".join(f"{name} {found.versions[name].partition('+')[0]}" for name in PACKAGES)
-    return (
-        f"{table((model, 'held-out problems solved', 'rate, with its interval'), rows)}\n"
-        f"The gate: {found.verdict.decision}; {found.verdict.reason}. The interval of the\n"
-        f"difference is {100 * trial.low:+.1f} to {100 * trial.high:+.1f} points. It learnt from "
-        f"{found.attempts} attempts of its own at `{found.family}`,\n{found.solved} of them right: "
-        f"{found.successes} successes and {found.contrasts} contrasts. All of it took "
-        f"{sum(found.cpu_s.values()) / 60:.0f} CPU minutes,\nwith {versions}.\n"
+    told = (
+        f"The gate: **{found.verdict.decision}** ({found.verdict.reason}). The 95 % interval of "
+        f"the difference is {100 * trial.low:+.1f} to {100 * trial.high:+.1f} points. It learnt "
+        f"from {found.attempts} attempts of its own at other problems of "
+        f"`{found.family}`, {found.solved} of them right: {found.successes} successes and "
+        f"{found.contrasts} contrasts. All of it took {sum(found.cpu_s.values()) / 60:.0f} CPU "
+        f"minutes, with {versions}."
     )
+    return f"{table((model, 'held-out problems solved', 'rate'), rows)}\n{fill(told, 100)}\n"
 
 
 def _percent(share: float) -> str:

@@ -184,9 +184,9 @@ def test_a_night_with_a_real_model_is_told_as_its_file_has_it(tmp_path: Path) ->
         "versions": dict.fromkeys(("torch", "transformers", "trl", "peft"), "1.0+cpu"),
     }
     (tmp_path / "model.json").write_text(json.dumps(night))
-    text = model_line(tmp_path)
+    text = " ".join(model_line(tmp_path).split())
     assert "| as it comes | 30 of 100 | 30.0 % (20.0 % to 40.0 %) |" in text
     assert "| the same, then DPO | 25 of 100 | 25.0 %" in text
-    assert "undecided; no clear difference" in text
+    assert "**undecided** (no clear difference)" in text
     assert "-12.5 to +1.0 points" in text
-    assert "3 CPU minutes,\nwith torch 1.0, transformers 1.0, trl 1.0, peft 1.0." in text
+    assert "3 CPU minutes, with torch 1.0, transformers 1.0, trl 1.0, peft 1.0." in text
