@@ -1,13 +1,17 @@
 """``daydream sandbox`` and what other commands say of isolation, as people call them."""
 
 import json
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from daydream.cli.main import main
-from daydream.sandbox import host
+from daydream.sandbox import host, namespaces
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.process import ProcessSandbox
+from daydream.sandbox.profiles import PROFILES
 from daydream.sandbox.self_check import check
 from tests.real.problems import HONEST, PROGRAM
 
@@ -36,10 +40,113 @@ def test_exec_answers_with_what_became_of_a_command(capsys: pytest.CaptureFixtur
         "stdout": "out\n/work\n",
         "stderr": "err\n",
     }
-    assert set(found) == {
-        *("outcome", "exit", "stdout", "stderr", "wall_s", "cpu_s", "peak_mb", "layers")
-    }
+    assert set(found) == FIELDS
     assert found["layers"][0] == "bubblewrap"  # type: ignore[index]
+
+
+FIELDS = {"outcome", "exit", "stdout", "stderr", "wall_s", "cpu_s", "peak_mb", "layers"}
+SEES = """
+import json, os, resource, socket
+def tried(family):
+    try: socket.socket(family).close()
+    except OSError: return False
+    return True
+size = os.statvfs("/work")
+print(json.dumps({
+    "space": size.f_blocks * size.f_frsize >> 20,
+    "file": resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20,
+    "files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+    "processes": resource.getrlimit(resource.RLIMIT_NPROC)[0],
+    "sockets": tried(socket.AF_INET), "unix": tried(socket.AF_UNIX),
+    "tool": os.environ.get("CUDA_HOME"), "key": os.environ.get("SOME_API_KEY")}))
+"""
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_exec_shows_what_each_profile_gives(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_HOME", "/cuda")
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    profile, python = PROFILES[name], (sys.executable, "-I", "-S", "-c", SEES)
+    code, found = shown(capsys, "sandbox", "exec", "--profile", name, "--json", "--", *python)
+    assert (code, set(found), found["outcome"], found["exit"]) == (0, FIELDS, "exited", 0)
+    assert found["layers"] == list(BubblewrapSandbox(profile).layers)
+    assert all(float(str(found[key])) > 0 for key in ("wall_s", "cpu_s", "peak_mb"))
+    assert json.loads(str(found["stdout"])) == {
+        "space": profile.space_mb,
+        "file": profile.file_mb,
+        "files": profile.open_files,
+        "processes": (profile.limits.processes or 0) + 1,
+        "sockets": profile.loopback,
+        "unix": True,
+        "tool": "/cuda" if profile.tools else None,
+        "key": None,
+    }
+
+
+def test_a_gpu_is_given_on_request_alone_and_its_absence_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("sandbox", "exec", "--json")
+    # Writing to this stand-in fails as on a full disk, which no ordinary file does.
+    script = ("--", "sh", "-c", "test -c /dev/nvidia0 && ! echo x >/dev/nvidia0")
+    with tempfile.TemporaryDirectory(prefix="daydream-devices-") as place:
+        Path(place).chmod(0o755)
+        monkeypatch.setattr(namespaces, "DEVICES", Path(place))
+        assert main([*words, "--gpu", *script]) == 3
+        told = " ".join(capsys.readouterr().err.split())
+        assert "a GPU was asked for, and this machine has none" in told
+        Path(place, "nvidia0").symlink_to("/dev/full")
+        _, found = shown(capsys, *words, "--gpu", *script)
+        assert found["exit"] == 0
+        _, found = shown(capsys, *words, *script)
+        assert (found["exit"], found["stderr"]) == (1, "")
+
+
+def test_a_folder_that_wants_a_gpu_says_so_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(namespaces, "DEVICES", Path.cwd())
+    source = folder()
+    Path("mine/daydream.toml").write_text("[task]\ngpu = true\n")
+    agent = f"command:cp {Path('mine/initial_program.py').resolve()} initial_program.py"
+    assert main(["run", source, "--agent", agent, "--out", "r", "--json"]) == 3
+    assert "this machine has none" in " ".join(capsys.readouterr().out.split())
+    assert "attempt_finished" not in Path("r/journal.jsonl").read_text()
+
+
+class Unfiltered(BubblewrapSandbox):
+    """Lets every system call through."""
+
+    def _filter(self, *, bounded: bool) -> bytes:
+        return b"\x06\0\0\0\0\0\xff\x7f"
+
+
+def test_a_layer_that_does_not_hold_closes_the_sandbox_and_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("daydream.sandbox.choose", "daydream.cli.doctor", "daydream.cli.sandboxes"):
+        monkeypatch.setattr(f"{module}.BubblewrapSandbox", Unfiltered)
+    assert main(["sandbox", "exec", "--", "true"]) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert "does not hold what it promises here: view: it reaches refused system calls" in told
+    _, found = shown(capsys, "doctor")
+    isolation = next(one for one in found["checks"] if one["name"] == "isolation")  # type: ignore[attr-defined]
+    assert (isolation["ok"], "refused system calls" in isolation["detail"]) == (False, True)
+    monkeypatch.setenv("DAYDREAM_SANDBOX", "process")
+    assert main(["sandbox", "exec", "--", "true"]) == 0
+
+
+@pytest.mark.slow
+def test_check_shows_which_layer_does_not_hold(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("daydream.sandbox.choose", "daydream.cli.sandboxes"):
+        monkeypatch.setattr(f"{module}.BubblewrapSandbox", Unfiltered)
+    code, found = shown(capsys, "sandbox", "check")
+    bad = {one["name"] for one in found["checks"] if not one["ok"]}  # type: ignore[attr-defined]
+    assert (code, found["ok"], bad) == (1, False, {"first job", "system calls", "network"})
 
 
 def test_exec_hides_the_terminal_from_what_a_command_prints(

@@ -42,7 +42,7 @@ def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
         *(_package(*one) for one in PACKAGES),
         _program("C++ compiler", COMPILERS, host.PATH, "lasso:variant=path17"),
         _program("lean", ("lean",), user_environment().get("PATH", ""), "lean"),
-        ("isolation", not host.missing(), _isolation()),
+        ("isolation", *_isolation()),
         ("disk", free_gb > 1, f"{free_gb:.1f} GB free here"),
     ]
     missing = [name for name, good, _ in checks if not good and name not in OPTIONAL]
@@ -73,12 +73,14 @@ def _program(name: str, programs: Iterable[str], places: str, what: str) -> tupl
     return name, found is not None, found or f"missing: task {what} needs one"
 
 
-def _isolation() -> str:
-    """Return the isolation that evaluations of a folder get here, and why no stronger one."""
+def _isolation() -> tuple[bool, str]:
+    """Return whether programs are kept apart here, by what, and why not by more."""
     reason = host.missing()
     if not reason:
-        return ", ".join(BubblewrapSandbox().layers)
+        doubt = BubblewrapSandbox().doubt()
+        found = f"it does not hold, so nothing runs in it: {doubt}; see: daydream sandbox check"
+        return not doubt, found if doubt else ", ".join(BubblewrapSandbox().layers)
     fallback = "process limits only: evaluators see your files; run code you trust"
     if host.user() is not None:
         fallback = "none for root unless asked for with sandbox = process"
-    return f"{fallback}. bubblewrap: {reason}"
+    return False, f"{fallback}. bubblewrap: {reason}"

@@ -1,5 +1,6 @@
 """``daydream sandbox check`` and ``daydream sandbox exec``."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,11 +14,14 @@ from daydream.config import SandboxLevel, environment_layer, resolve, user_envir
 from daydream.errors import EnvironmentMissing, UsageError
 from daydream.sandbox import host
 from daydream.sandbox.base import ExecResult, Job
+from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.choose import choose, weakness
 from daydream.sandbox.profiles import profile as profile_of
+from daydream.sandbox.self_check import Finding
 from daydream.sandbox.self_check import check as self_check
 from daydream.sandbox.workspace import workspace
 
+FIRST = "what a job is held by is what it should be; else no other job runs"
 ProfileName = Literal["candidate", "compile", "policy", "evaluator", "rollout"]
 
 app = cyclopts.App(
@@ -45,7 +49,12 @@ def check(
     if reason and level != "process":
         raise EnvironmentMissing(f"the bubblewrap sandbox cannot run: {reason}")
     sandbox = choose(level, profile_of(profile))
-    findings = self_check(sandbox)
+    findings: tuple[Finding, ...] = ()
+    if isinstance(sandbox, BubblewrapSandbox):
+        doubt = sandbox.doubt()
+        findings = (Finding("first job", FIRST, not doubt, doubt or "as promised"),)
+        sandbox = dataclasses.replace(sandbox, doubted=True)
+    findings = (*findings, *self_check(sandbox))
     good = all(found.ok for found in findings)
     if json:
         output.emit(

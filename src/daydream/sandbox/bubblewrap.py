@@ -25,7 +25,7 @@ import msgspec
 
 from daydream.config import cores
 from daydream.errors import EnvironmentMissing
-from daydream.sandbox import cell, cgroups, host, namespaces, seccomp, supervisor
+from daydream.sandbox import cell, cgroups, host, namespaces, seccomp, start_check, supervisor
 from daydream.sandbox.base import RESULT_FD, ExecResult, Job, Limits, Outcome, Stop
 from daydream.sandbox.collect import taken
 from daydream.sandbox.profiles import PROFILES, Profile
@@ -41,6 +41,8 @@ _ARGS_FD: Final = cell.FIRST_FD
 _FILTER_FD: Final = cell.FIRST_FD + 1
 FREE_FD: Final = 40
 """First number for descriptors that a caller shares with a job."""
+_DOUBTS: Final[dict[tuple[object, ...], str]] = {}
+"""What was found out of each kind of sandbox."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +54,8 @@ class BubblewrapSandbox:
     """Paths that every job reads; by default those of the running interpreter."""
     devices: bool = False
     """Give the accelerators of this machine to every job."""
+    doubted: bool = False
+    """Run jobs even where a layer does not hold: for trying what does."""
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -98,6 +102,53 @@ class BubblewrapSandbox:
         reason = host.missing()
         if reason:
             raise EnvironmentMissing(f"the bubblewrap sandbox cannot run: {reason}")
+        if self.devices and not namespaces.gpus():
+            raise EnvironmentMissing(
+                f"a GPU was asked for, and this machine has none: found none of "
+                f"{', '.join(namespaces.GPU_DEVICES)} below {namespaces.DEVICES} (expected its "
+                "device files); load its driver, or do without gpu = true and --gpu"
+            )
+        if not self.doubted:
+            self._believe()
+        with self._opened(job, limits, shared) as found:
+            yield found
+
+    def doubt(self) -> str:
+        """Return which promise does not hold on this machine; empty when all seem to.
+
+        Found out once in a process for each kind of sandbox, by a job that looks at itself. Raises
+        as :meth:`run` does.
+        """
+        key = (type(self), self.profile, self.devices)
+        if key not in _DOUBTS:
+            _DOUBTS[key] = "; ".join(self._problems())
+        return _DOUBTS[key]
+
+    def _believe(self) -> None:
+        doubt = self.doubt()
+        if doubt:
+            raise EnvironmentMissing(
+                f"the bubblewrap sandbox does not hold what it promises here: {doubt}. See: "
+                "daydream sandbox check. To run programs that you trust all the same, set sandbox "
+                "= process, as DAYDREAM_SANDBOX=process does"
+            )
+
+    def _problems(self) -> Iterator[str]:
+        job = Job(("/bin/sh", "-c", start_check.SCRIPT), "/", {"PATH": "/usr/bin:/bin"})
+        limits = Limits(wall_s=cell.SETUP_S, output_bytes=1 << 20)
+        with self._opened(job, limits) as (box, watch, bounds):
+            yield from start_check.outside_problems(
+                box.first_pid, held=watch.held(), network=self.profile.network
+            )
+            box.follow(b"", bounds.limits, lambda: None)
+            box.end()
+            said = box.captures[1].kept().decode("utf-8", "replace")
+            yield from start_check.problems(said, self.profile, self._promised(bounds))
+
+    @contextlib.contextmanager
+    def _opened(
+        self, job: Job, limits: Limits, shared: Mapping[int, int] = MappingProxyType({})
+    ) -> "Iterator[tuple[cell.Cell, Watch, Bounds]]":
         whole = msgspec.structs.replace(job, readable=(*self.readable, *job.readable))
         bounds = Bounds.of(limits, self.profile)
         with contextlib.ExitStack() as stack:
@@ -143,6 +194,11 @@ class BubblewrapSandbox:
             not_taken=not_taken,
         )
 
+    def _promised(self, bounds: "Bounds") -> list[str]:
+        return namespaces.bounds(
+            bounds.limits, self.profile, memory_mb=bounds.memory_mb, cpu_s=bounds.cpu_s
+        )
+
     # One method for each layer, so that a test can take one away and see what that lets through.
 
     def _user(self) -> int | None:
@@ -162,10 +218,7 @@ class BubblewrapSandbox:
         )
 
     def _each(self, bounds: "Bounds") -> list[str]:
-        options = namespaces.bounds(
-            bounds.limits, self.profile, memory_mb=bounds.memory_mb, cpu_s=bounds.cpu_s
-        )
-        return [host.programs().prlimit, *options, "--"]
+        return [host.programs().prlimit, *self._promised(bounds), "--"]
 
     def _group(self, bounds: "Bounds") -> cgroups.Group | None:
         return cgroups.make(bounds.memory_bytes, (bounds.limits.processes or 1) + _OWN)
@@ -246,6 +299,12 @@ class Watch:
     def killed_for_memory(self) -> bool:
         """Return whether the job was, or has to be, ended for its memory."""
         return self._over or (self._group is not None and self._group.killed_for_memory())
+
+    def held(self) -> bool:
+        """Return whether the group, where there is to be one, has the job and its limits."""
+        if self._group is None:
+            return cgroups.kind() == "watchdog"
+        return self._group.holds(self._first_pid, self._limit)
 
     def members(self) -> set[int]:
         """Return the processes of the job, but for the first one, which is bubblewrap's."""

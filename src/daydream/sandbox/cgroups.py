@@ -33,6 +33,10 @@ class Group(Protocol):
         """Files that take a process into the group when its number is written to them."""
         ...
 
+    def holds(self, pid: int, memory_bytes: int) -> bool:
+        """Return whether process ``pid`` is inside and bounded to that much memory."""
+        ...
+
     def killed_for_memory(self) -> bool:
         """Return whether the kernel ended a process of the group for its memory."""
         ...
@@ -73,6 +77,11 @@ class GroupV2:
         """See :class:`Group`."""
         return (str(self._place / "cgroup.procs"),)
 
+    def holds(self, pid: int, memory_bytes: int) -> bool:
+        """See :class:`Group`."""
+        bounded = 0 < _integer(self._place / "memory.max") <= memory_bytes
+        return bounded and _has(self.doors, pid)
+
     def killed_for_memory(self) -> bool:
         """See :class:`Group`."""
         return _table(self._place / "memory.events").get("oom_kill", 0) > 0
@@ -107,6 +116,11 @@ class GroupV1:
     def doors(self) -> tuple[str, ...]:
         """See :class:`Group`."""
         return tuple(str(place / "cgroup.procs") for place in self._places.values())
+
+    def holds(self, pid: int, memory_bytes: int) -> bool:
+        """See :class:`Group`."""
+        limit = _integer(self._places[_MEMORY_V1] / "memory.limit_in_bytes")
+        return 0 < limit <= memory_bytes and _has(self.doors, pid)
 
     def killed_for_memory(self) -> bool:
         """See :class:`Group`."""
@@ -284,6 +298,10 @@ def _put(path: Path, value: int) -> None:
 
 def _words(path: Path) -> list[str]:
     return path.read_text(encoding="ascii").split()
+
+
+def _has(doors: Iterable[str], pid: int) -> bool:
+    return all(str(pid) in _words(Path(door)) for door in doors)
 
 
 def _integer(path: Path) -> int:

@@ -16,7 +16,8 @@ from daydream.sandbox.base import Job, Limits
 from daydream.sandbox.profiles import Profile
 
 GPU_DEVICES: Final = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*", "dxg")
-"""Patterns of the device files of accelerators, below ``/dev``."""
+"""Patterns of the device files of accelerators, below :data:`DEVICES`."""
+DEVICES: Final = Path("/dev")
 INSIDE_ID: Final = "1000"
 """Number of the user and group inside; outside it is an unprivileged one too."""
 _LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -75,8 +76,8 @@ def view(
         arguments += ["--perms", "0444", "--file", str(number), path]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
     if devices:
-        found = {str(path) for pattern in GPU_DEVICES for path in Path("/dev").glob(pattern)}
-        arguments += [word for path in sorted(found) for word in ("--dev-bind-try", path, path)]
+        for inside, path in gpus().items():
+            arguments += ["--dev-bind-try", path, inside]
     arguments += [*_memory("/dev/shm", profile.shared_mb), *_memory("/tmp", profile.space_mb)]  # noqa: S108 - inside
     arguments += _mounts(job, profile, moved)
     return [
@@ -86,6 +87,12 @@ def view(
         *(word for name, text in job.env.items() for word in ("--setenv", name, text)),
         *("--chdir", job.cwd),
     ]
+
+
+def gpus() -> dict[str, str]:
+    """Return the device files of accelerators: the path inside to the one on this machine."""
+    found = sorted(path for pattern in GPU_DEVICES for path in DEVICES.glob(pattern))
+    return {f"/dev/{path.relative_to(DEVICES)}": str(path) for path in found}
 
 
 def _memory(path: str, size_mb: int) -> list[str]:

@@ -77,8 +77,8 @@ def probes(secret: Path) -> Iterator[Probe]:
     yield Probe(
         "host files",
         "files of the machine cannot be seen",
-        f"say([os.path.exists(p) for p in ({str(secret)!r}, '/etc/shadow', '/home', '/var')])",
-        _said("[False, False, False, False]"),
+        f"say([os.path.exists(p) for p in ({str(secret)!r}, '/etc/shadow', '/etc/hostname')])",
+        _said("[False, False, False]"),
     )
     yield Probe(
         "read-only root",
