@@ -16,7 +16,7 @@ from daydream.sandbox.base import Job, Limits
 from daydream.sandbox.bubblewrap import BubblewrapSandbox, Watch
 from daydream.sandbox.profiles import PROFILES
 from tests.processes import with_word
-from tests.real.test_sandbox_hostile import SMALL, WIDE, run, said
+from tests.real.sandbox_jobs import SMALL, WIDE, run, said
 
 FILL = (
     "def fill(path):\n"
