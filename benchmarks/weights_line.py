@@ -47,7 +47,7 @@ SETTINGS = TrainSettings(
     max_length=64,
     save_every=50,
     sft=StageSettings(steps=150, batch=32, learning_rate=2e-3),
-    dpo=StageSettings(steps=60, batch=16, learning_rate=5e-5),
+    dpo=StageSettings(steps=60, batch=16, learning_rate=2e-5),
 )
 
 

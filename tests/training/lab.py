@@ -19,7 +19,7 @@ learning_rate = 2e-3
 [train.dpo]
 steps = 60
 batch = 16
-learning_rate = 5e-5
+learning_rate = 2e-5
 """
 
 
