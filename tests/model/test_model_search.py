@@ -24,7 +24,7 @@ TEXTS = Path(__file__).parent / "texts"
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
     folder = unpacked(packaged(), ROOT / ".cache" / "models")
-    serving = ModelServer("smollm2", loaded(folder, 1), 0)
+    serving = ModelServer({"smollm2": loaded(folder, 1)}, 0)
     thread = threading.Thread(target=serving.serve_forever)
     thread.start()
     yield serving

@@ -1,7 +1,6 @@
 """A night that is killed in each of its stages ends as one that nobody disturbed."""
 
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -39,13 +38,10 @@ def _home(name: str) -> Path:
     daydream("gate", "init", *probes, "-m", "local:base", "--home", name)
     with Bank(home / "bank") as bank:
         for number, (a, b) in enumerate((a, b) for a in "uvwxyz" for b in "23456789"):
-            asked = {"prompt": f"{a}+{b}=", "number": number}
-            bank.append(
-                [
-                    episode(f"formula:instance={number}", f"{a}{b}+", **asked),
-                    episode(f"formula:instance={number}", f"{a}{b}-", solved=False, **asked),
-                ]
-            )
+            task, asked = f"formula:instance={number}", f"{a}+{b}="
+            for answer, solved in ((f"{a}{b}+", True), (f"{a}{b}-", False)):
+                made = episode(task, answer, solved=solved, prompt=asked, number=number)
+                bank.append([made])
     return home
 
 
