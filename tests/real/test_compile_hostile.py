@@ -1,6 +1,7 @@
 """Hostile C++: the compiler ends within its limits, makes nothing, and shows nothing secret."""
 
 import re
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ from daydream.sandbox.base import Limits
 from daydream.tasks import compiled
 from daydream.tasks.base import Evaluation
 from daydream.tree import Status
+from tests.processes import with_variable
 
 SHORT = msgspec.structs.replace(compiled.LIMITS, wall_s=8, memory_mb=600)
 ENDED = {"compile_error", "timeout", "memory", "cpu", "output", "crash"}
@@ -44,7 +46,14 @@ def test_a_hostile_program_does_not_compile_and_nothing_leaks(
     (tmp_path / "secret.txt").write_text(secret)
     monkeypatch.setattr(compiled, "LIMITS", SHORT)
     text = CASES[case].replace("HOME", str(tmp_path))
-    found = compiled.compiled({"solver.cpp": text.encode()}, "bubblewrap")
+    with tempfile.TemporaryDirectory(prefix="daydream-compile-") as place:
+        Path(place).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        # A program that was made would come back as bytes.
+        found = compiled.compiled({"solver.cpp": text.encode()}, "bubblewrap")
+        assert with_variable(place) == []
+        assert list(Path(place).iterdir()) == []
+    assert (tmp_path / "secret.txt").read_text() == secret
     assert isinstance(found, Evaluation)
     assert (found.status is Status.OK, found.score) == (False, 0.0)
     assert found.error_class in ENDED, found

@@ -13,7 +13,7 @@ from daydream.policies.python_file import PythonFileSpec
 from daydream.replay import Record, replay
 from daydream.search import Outcome
 from daydream.testing.worlds import table_tree
-from tests.real.hostile_policies import HONEST, HOSTILE, SAME
+from tests.real.hostile_policies import HONEST, HOSTILE, SAME, TIME, Hostile
 
 TREES = [
     table_tree([[0.1, 0.2, 0.3], [0.1 * number, 0.2, None], [0.3], [0.4, 0.1]])
@@ -74,6 +74,17 @@ def test_a_hostile_file_is_out_or_changes_nothing(name: str) -> None:
     assert _children() == before
     assert len(list(Path("/proc/self/fd").iterdir())) == files
     assert not Path("/tmp/daydream-was-here").exists()
+
+
+def test_a_loop_without_end_in_one_of_a_thousand_worlds_is_found_and_the_world_is_named() -> None:
+    deed = "if any(node.score == 0.137 for node in view.nodes):\n    while True: pass"
+    spec = PythonFileSpec("one.py", Hostile(deed, TIME).source())
+    records = [Record(table_tree([[number / 1_000, 0.5], [0.1]])) for number in range(1_000)]
+    before = _children()
+    with pytest.raises(PolicyFault) as caught:
+        replay_apart(spec, records, limit=8, max_batches=9, limits=LIMITS)
+    assert (caught.value.world, caught.value.reason[:6]) == (137, "time: ")
+    assert _children() == before
 
 
 def test_there_are_at_least_forty() -> None:

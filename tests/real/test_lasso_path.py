@@ -177,6 +177,10 @@ def test_the_initial_solver_is_valid() -> None:
         ("for (;;) {}", Status.TIMEOUT, "timeout"),
         ("for (long i = 0;; ++i) write(2, x, 65536);", Status.ERROR, "output"),
     ],
+    ids=(
+        "nothing", "almost nothing", "not a number", "keeps an answer", "answers ahead", "threads",
+        "children", "writes into its inputs", "ends", "crashes", "never ends", "prints without end",
+    ),
 )  # fmt: skip
 def test_a_solver_that_is_wrong_or_hostile_scores_nothing(
     body: str, status: Status, kind: str, monkeypatch: pytest.MonkeyPatch

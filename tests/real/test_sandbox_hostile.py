@@ -208,16 +208,30 @@ def test_descriptors_end_at_their_limit() -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("os.symlink('/etc/passwd', 'r')", "Too many levels of symbolic links"),
-        ("os.symlink('/proc/1/root/etc/passwd', 'r')", "Too many levels"),
-        ("open('real', 'w').write('x'); os.symlink('real', 'r')", "Too many levels"),
-        ("os.mkfifo('r')", "no regular file"),
-        ("os.mkdir('r')", "no regular file"),
-        ("socket.socket(socket.AF_UNIX).bind('r')", "cannot be opened"),
-        ("open('real', 'w').write('x'); os.link('real', 'r')", "2 names"),
-        ("open('r', 'wb').truncate(FILE + 1)", "expected at most"),
-        ("os.mkdir('d'); os.chdir('d'); open('r', 'w')", "No such file"),
-        ("pass", "No such file"),
+        pytest.param(
+            "os.symlink('/etc/passwd', 'r')",
+            "Too many levels of symbolic links",
+            id="link to a file",
+        ),
+        pytest.param(
+            "os.symlink('/proc/1/root/etc/passwd', 'r')", "Too many levels", id="link through proc"
+        ),
+        pytest.param(
+            "open('real', 'w').write('x'); os.symlink('real', 'r')",
+            "Too many levels",
+            id="link beside",
+        ),
+        pytest.param("os.mkfifo('r')", "no regular file", id="pipe"),
+        pytest.param("os.mkdir('r')", "no regular file", id="folder"),
+        pytest.param("socket.socket(socket.AF_UNIX).bind('r')", "cannot be opened", id="socket"),
+        pytest.param(
+            "open('real', 'w').write('x'); os.link('real', 'r')", "2 names", id="hard link"
+        ),
+        pytest.param("open('r', 'wb').truncate(FILE + 1)", "expected at most", id="too large"),
+        pytest.param(
+            "os.mkdir('d'); os.chdir('d'); open('r', 'w')", "No such file", id="elsewhere"
+        ),
+        pytest.param("pass", "No such file", id="nothing"),
     ],
 )
 def test_a_result_that_is_no_plain_file_is_refused_without_blocking(code: str, reason: str) -> None:

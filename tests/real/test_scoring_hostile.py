@@ -97,6 +97,11 @@ CASES = {
         "class Long(list):\n    def __len__(self): return 8\ndef construct(): return Long()\n",
         INVALID, "not_data",
     ),
+    "an integer of its own": (
+        "class Nine(int):\n    def __int__(self): return 9\n"
+        "def construct(): return [[0.5, 0.5, Nine(0)]] * 8\n",
+        INVALID, "not_data",
+    ),
     "a lazy array": (
         "import numpy as np\nclass Lazy(np.ndarray):\n    def tolist(self): return [[0.5] * 3]\n"
         "def construct(): return np.zeros((8, 3)).view(Lazy)\n",
@@ -149,6 +154,15 @@ CASES = {
     "an answer without end": (
         "def construct(): return ['x' * 1000] * 5000\n", ERROR, "output",
     ),
+    "an archive that unpacks to a gigabyte": (
+        "import io, numpy as np\ndef construct():\n    held = io.BytesIO()\n"
+        "    np.savez_compressed(held, np.zeros(1 << 24))\n    return held.getvalue()\n",
+        INVALID, "not_data",
+    ),
+    "an array file with a huge header": (
+        "def construct(): return b'\\x93NUMPY\\x02\\x00' + b'\\xff' * 4 + b'{' * 4096\n",
+        INVALID, "not_data",
+    ),
     "a pickle": (
         "import pickle\ndef construct(): return pickle.dumps([1])\n", INVALID, "not_data",
     ),
@@ -160,6 +174,21 @@ CASES = {
         TIMEOUT, "memory",
     ),
     "ends its process": ("import os\ndef construct(): os._exit(3)\n", ERROR, "crash"),
+    "ends with the status of a kill": (
+        "import os\ndef construct(): os._exit(137)\n", ERROR, "crash",
+    ),
+    "ends its process with 0": ("import os\ndef construct(): os._exit(0)\n", ERROR, "no_result"),
+    "kills everyone in reach": (
+        "import os\ndef construct():\n    try: os.kill(-1, 9)\n    except OSError: pass\n"
+        "    os.kill(0, 9)\n",
+        ERROR, "crash",
+    ),
+    "replaces the modules of its host": (
+        "import sys, types\nfor name in list(sys.modules):\n"
+        "    if name.startswith('daydream') or name in ('json', 'msgspec'):\n"
+        "        sys.modules[name] = types.ModuleType(name)\ndef construct(): return 1e9\n",
+        INVALID, "malformed",
+    ),
     "crashes": ("import ctypes\ndef construct(): ctypes.string_at(0)\n", ERROR, "crash"),
     "raises what cannot be shown": (
         "class Bad(Exception):\n    def __str__(self): raise self\ndef construct(): raise Bad\n",
@@ -184,6 +213,18 @@ def test_an_attack_on_the_scoring_has_its_outcome_and_scores_nothing(
     assert (found.status, found.error_class, found.score) == (status, kind, 0.0), found
     assert "\x1b" not in found.message + found.feedback
     assert len(found.message) <= 4_000
+
+
+@pytest.mark.slow
+def test_numbers_that_are_equal_are_one_and_what_is_no_integer_is_none(place: Path) -> None:
+    task = load_task("sum-diff:artifact=program,seconds=60")
+    kinds = {
+        "[0, 1, 1]": "duplicate", "[0, 1, True]": "not_integer", "[0, 1, 1.0]": "not_integer",
+        "[0, -0.0, 1]": "not_integer",
+    }  # fmt: skip
+    for value, kind in kinds.items():
+        found = judged(task, f"def construct(): return {value}\n", place)
+        assert (found.status, found.error_class, found.score) == (INVALID, kind, 0.0), value
 
 
 def test_an_honest_program_beside_them_scores(task: Task, place: Path) -> None:
