@@ -237,8 +237,9 @@ def _rebuild(
     fixed = sorted(set(changes) - OPERATIONAL)
     if fixed:
         raise ConfigError(
-            f"resume cannot change {fixed[0]!r} (expected one of "
-            f"{', '.join(sorted(OPERATIONAL))}); start a new run for other settings"
+            f"a run that has begun keeps its {fixed[0]} (expected one of "
+            f"{', '.join(sorted(OPERATIONAL))}); start a new run for other "
+            "settings"
         )
     # A budget is what one command may spend, so it ends with the command that named it.
     kept = {key: value for key, value in stored.items() if key not in BUDGETS}

@@ -38,6 +38,10 @@ USAGE = 2
         (("run", "branch-world", "--revisions", "3.5"), "found '3.5' (expected a whole number)"),
         (("compare", "branch-world", "--rounds=1e1"), "expected a whole number"),
         (("run", "branch-world", "--cost-weight", "inf"), "cost_weight is inf"),
+        (("run", "branch-world", "-m", "openai/"), "names no model of openai"),
+        (("run", "branch-world", "-m", "mock:", "--budget", "1h,2h"), "seconds twice"),
+        (("run", "branch-world", "--agent", "chat:tries=0:mock:"), "whole number from 1 up"),
+        (("run", "branch-world", "--agent", "chat:timeout=0:mock:"), "number above 0"),
         (("run", "branch-world", "--max-time", "inf"), "max_time is inf"),
     ],
 )
@@ -146,6 +150,19 @@ def test_commands_on_a_folder_that_is_no_run_say_so() -> None:
     Path("empty").mkdir()
     for command in (("resume", "empty"), ("show", "empty"), ("dream", "empty")):
         assert "no run folder" in daydream(*command, code=1).err
+
+
+def test_a_run_that_has_begun_keeps_what_it_began_with() -> None:
+    daydream("explore", "branch-world", "--out", "r")
+    before = Path("r/journal.jsonl").read_bytes()
+    for flags, says in (
+        (("-m", "mock:"), "keeps its agent"),
+        (("--seed", "2"), "keeps its seed"),
+        (("--out", "s"), "r has begun"),
+        (("--dry-run",), "r has begun"),
+    ):
+        assert says in " ".join(daydream("explore", "r", *flags, code=USAGE).err.split())
+    assert Path("r/journal.jsonl").read_bytes() == before
 
 
 def test_a_failure_with_json_is_json_on_standard_output() -> None:

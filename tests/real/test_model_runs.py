@@ -268,6 +268,12 @@ def test_a_dry_run_estimates_and_writes_nothing() -> None:
     assert found["calls"] == 24
     assert found["prompt_tokens"] > 500
     assert found["most_usd"] == pytest.approx(2 * found["likely_usd"])
+    assert found["policies"] == 0
+    asking = ("lasso", "-m", "mock:", "--dreamer", "developer", "--revisions", "3", "--dry-run")
+    both = daydream("run", *asking, "--json").json
+    assert (both["policies"], both["developer"]) == (6, "mock:")
+    one = daydream("explore", *asking, "--json").json
+    assert (one["calls"], one["policies"]) == (12, 0)
     assert not Path("runs").exists()
 
 

@@ -6,9 +6,11 @@ from daydream.agents.base import AttemptContext
 from daydream.agents.chat.agent import ChatAgent
 from daydream.canonical import JsonValue
 from daydream.cli import output
+from daydream.dreams import check_dreaming, dreaming_of
 from daydream.launch import Prepared
 from daydream.llm.budget import CHARACTERS_A_TOKEN, parse_budget, price_of
 from daydream.rounds import planned_attempts
+from daydream.wording import counted
 
 REQUESTS = 2
 """Requests of one attempt at most, beside those that are sent again: the question, the repair."""
@@ -31,12 +33,21 @@ class Estimate(msgspec.Struct, frozen=True):
     """One request an attempt; None where the price is unknown."""
     most_usd: float | None = None
     """Every attempt with a repair call."""
+    policies: int = 0
+    """Questions to the developer, a model that proposes policies."""
+    developer: str = ""
     budget: str = ""
 
 
-def estimate(prepared: Prepared) -> Estimate:
-    """Return what the prepared run may take; later questions are somewhat longer than the first."""
+def estimate(prepared: Prepared, *, explored: bool = False) -> Estimate:
+    """Return what the prepared run may take; later questions are somewhat longer than the first.
+
+    ``explored`` counts one rollout and no selection.
+    """
     settings, spec, info = prepared.plan.settings, prepared.plan.spec, prepared.task.info
+    if explored:
+        settings = msgspec.structs.replace(settings, rounds=1)
+    developer = None if explored else check_dreaming(dreaming_of(settings))
     planned = planned_attempts(spec)
     calls = None if planned is None else planned * settings.rounds
     limits = [settings.max_calls, parse_budget(settings.budget).calls, calls]
@@ -48,6 +59,8 @@ def estimate(prepared: Prepared) -> Estimate:
         policy=spec.name,
         rounds=settings.rounds,
         calls=calls,
+        policies=0 if developer is None else settings.rounds * settings.revisions,
+        developer="" if developer is None else developer.model,
         budget=settings.budget,
     )
     if not isinstance(agent, ChatAgent):
@@ -68,9 +81,9 @@ def estimate(prepared: Prepared) -> Estimate:
     )
 
 
-def show_estimate(prepared: Prepared, *, as_json: bool) -> int:
+def show_estimate(prepared: Prepared, *, as_json: bool, explored: bool = False) -> int:
     """Print the estimate and return the exit code."""
-    found = estimate(prepared)
+    found = estimate(prepared, explored=explored)
     if as_json:
         value: dict[str, JsonValue] = msgspec.to_builtins(found)
         output.emit({"event": "estimate", **value})
@@ -92,6 +105,9 @@ def show_estimate(prepared: Prepared, *, as_json: bool) -> int:
     if found.agent.startswith("cli:"):
         states = "it is counted as it comes; nobody can say before how often a program asks"
         rows.append(("cost", states))
+    if found.policies:
+        what = f"{counted(found.policies, 'question')} to {found.developer}, beside all this"
+        rows.append(("policies", what))
     rows.append(("budget", found.budget or "none: add --budget 5usd, 2Mtok, 1h or 200calls"))
     output.out().print(output.table("Estimate", ("", ""), rows))
     output.next_step("the same command without --dry-run")

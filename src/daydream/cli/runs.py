@@ -127,6 +127,7 @@ def explore(
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     trust: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
     config: shared.ConfigFiles = [],  # noqa: B006 - never changed
     flags: shared.RunFlags = shared.RunFlags(),  # noqa: B008 - frozen
@@ -143,6 +144,8 @@ def explore(
         The folder of a run that begins. [default: runs/TASK/TIME-sSEED]
     trust
         Run a policy file of yours in this process, without isolation.
+    dry_run
+        Say what the first rollout may cost at most, and do nothing.
     json
         Print JSON lines and nothing else on standard output.
     config
@@ -151,6 +154,8 @@ def explore(
     if (Path(run) / JOURNAL).is_file():
         if out is not None:
             raise UsageError(f"--out {out} is for a run that begins, and {run} has begun; drop it")
+        if dry_run:
+            raise UsageError(f"--dry-run is for a run that begins, and {run} has begun; drop it")
         changes = shared.given(flags)
         with interruptible() as interrupted, Progress(as_json=json) as progress:
             result, info = launch.resume_with_info(
@@ -165,6 +170,8 @@ def explore(
     settings = shared.settings(flags, run, config)
     request = launch.Request(run, settings, out, trust)
     prepared = launch.prepare(request)
+    if dry_run:
+        return show_estimate(prepared, as_json=json, explored=True)
     info = prepared.task.info
     _warn(prepared)
     with interruptible() as interrupted, Progress(as_json=json) as progress:

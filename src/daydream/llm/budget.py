@@ -61,7 +61,9 @@ def parse_budget(text: str) -> Allowance:
     for part in text.lower().split(",") if text.strip() else []:
         match = _PART.fullmatch(part)
         side, value = _side(match[2], float(match[1])) if match else ("", 0.0)
-        if not side or side in found or not value > 0:
+        if side in found:
+            raise ConfigError(f"budget {text!r} states its {side} twice (expected once)")
+        if not side or not value > 0:
             raise ConfigError(f"budget {text!r}: cannot use {part.strip()!r} (expected {EXAMPLE})")
         found[side] = value
     whole = {side: int(found[side]) for side in ("tokens", "calls") if side in found}

@@ -89,7 +89,12 @@ def load_model(name: str) -> ChatModel:
     if head == "local" and slash:
         return _local(name, model)
     provider = PROVIDERS.get(head)
-    if provider is None or not model:
+    if provider is not None and not model:
+        raise UsageError(
+            f"model {name!r} names no model of {head} (expected {head}/NAME); write such as "
+            f"openai/gpt-5-mini, {KEYLESS.removeprefix('-m ')}"
+        )
+    if provider is None:
         known = [*PROVIDERS, "local", MOCK]
         raise UsageError(
             f"model {name!r} has no provider that is known{suggest(head, known)}; write such as "

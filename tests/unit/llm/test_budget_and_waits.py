@@ -42,11 +42,14 @@ def test_requests_in_flight_count_against_the_budget() -> None:
         purse.reserve("m", ASK)
 
 
-def test_money_counts_only_at_a_known_price() -> None:
+def test_a_budget_of_money_asks_nobody_whose_price_is_unknown() -> None:
     purse = Purse(Allowance(usd=0.0003), {"m": Price(1.0, 1.0)}, Usage(cost_usd=0.0002))
     with pytest.raises(Stopped, match="usd"):
         purse.reserve("m", ASK)
-    assert purse.reserve("other", ASK) == 1
+    with pytest.raises(ConfigError, match="needs the price of other"):
+        purse.reserve("other", ASK)
+    assert purse.reserve("mock:", ASK) == 1
+    assert Purse(Allowance(tokens=10_000), {}, Usage()).reserve("other", ASK) == 1
 
 
 @pytest.mark.parametrize(

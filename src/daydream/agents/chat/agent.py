@@ -185,5 +185,6 @@ def _number(key: str, text: str, kind: type[int] | type[float]) -> float | int:
     least = 0.0 if key in _PARAMETERS or key == "backoff" else 1e-9
     if not least <= value < 1e12:
         what = "whole number" if kind is int else "number"
-        raise UsageError(f"agent chat: {key}={text!r} (expected a {what} from 0 up)")
+        bound = "from 0 up" if least == 0.0 else "from 1 up" if kind is int else "above 0"
+        raise UsageError(f"agent chat: {key}={text!r} (expected a {what} {bound})")
     return value
