@@ -6,9 +6,9 @@ The only module that reads environment variables.
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -172,15 +172,23 @@ def _typed(layer: Layer, key: str, value: object, wanted: object) -> object:
         converted: object = msgspec.convert(value, wanted, strict=not layer.textual)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{layer.origin}: {key} is {value!r} ({_expected(error)}); correct the value"
+            f"{layer.origin}: {key} is {value!r} ({_expected(error, wanted)}); correct the value"
         ) from None
     return converted
 
 
-def _expected(error: msgspec.ValidationError) -> str:
+def _expected(error: msgspec.ValidationError, wanted: object) -> str:
     """Return what was expected, in the words of this project's messages."""
     text = str(error)
+    if text.startswith("Invalid enum value"):
+        return f"expected one of {', '.join(_names(wanted))}"
     return text[0].lower() + text[1:] if text.startswith("Expected") else text
+
+
+def _names(wanted: object) -> Iterator[str]:
+    """Yield the words that a setting of this type may be."""
+    for part in get_args(wanted):
+        yield from (part,) if isinstance(part, str) else _names(part)
 
 
 def suggest(name: str, known: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from daydream.policies.optimal_policy import MOST
 from daydream.policies.python_file import PythonFileSpec, runs_apart
 from daydream.policy_child import File, Loaded, Lock, Reply, Root, Turn
 from daydream.replay import Record, ReplayWorld
+from daydream.sandbox.profiles import PROFILES
 from daydream.sandbox.session import Session, SessionFailed, SessionLimits
 from daydream.search import Outcome, Policy, Rollout, solve
 from daydream.tree import Batch, Grid, TreeView
@@ -55,7 +56,7 @@ class PolicyLimits(msgspec.Struct, frozen=True):
     """CPU time that each world adds to what all decisions may take."""
     cpu_s: int = 600
     """CPU time of one process; the same for any number of worlds, or it would tell them."""
-    memory_mb: int = 512
+    memory_mb: int = PROFILES["policy"].limits.memory_mb or 512
     message_bytes: int = 1 << 20
 
 

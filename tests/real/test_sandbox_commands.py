@@ -159,9 +159,46 @@ def test_exec_hides_the_terminal_from_what_a_command_prints(
     assert "isolation: bubblewrap" in err.replace("\n", " ")
 
 
-def test_exec_without_a_command_says_how(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sandbox", "exec", "--profile", "policy"]) == 2
-    assert "no command to run" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("exec", "--profile", "policy"), "no command to run (expected one after --)"),
+        (("exec", "--", ""), "no command to run"),
+        (("exec", "--profile", "candidat", "--", "id"), 'Did you mean "candidate"?'),
+        (("exec", "--jsn", "--", "id"), "Did you mean --json?"),
+        (("exec", "id", "-u"), "Unknown option: -u"),
+        (("exec", "--read", "nowhere", "--", "id"), "--read nowhere: there is no such path"),
+        (("exec", "--read", "/", "--", "id"), "the sandbox keeps this closed"),
+        (("exec", "--read", "/proc/1", "--", "id"), "the sandbox keeps this closed"),
+        (("exec", "--read", "/dev", "--", "id"), "take --gpu for a GPU"),
+        (("check", "--profile"), "requires an argument"),
+        (("check", "extra"), "extra"),
+        (("chek",), 'Did you mean "check"?'),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_named(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sandbox", *words]) == 2
+    told = "".join(c for c in capsys.readouterr().err if c not in "│╭╮╰╯─")
+    assert said in " ".join(told.split())
+
+
+def test_what_follows_the_dashes_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    script = ("sh", "-c", 'echo "$0 $1"', "--gpu", "--json")
+    code, found = shown(capsys, "sandbox", "exec", "--json", "--", *script)
+    assert (code, found["stdout"]) == (0, "--gpu --json\n")
+
+
+def test_a_folder_cannot_have_opened_what_the_sandbox_keeps_closed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = folder()
+    for place in ("/", "/proc", "/dev/../dev/mem"):
+        Path("mine/daydream.toml").write_text(f"[task]\nreadable = [{place!r}]\n")
+        assert main(["tasks", source]) == 2
+        told = " ".join(capsys.readouterr().err.split())
+        assert f"readable names {place}, which the sandbox keeps closed" in told
 
 
 @pytest.mark.parametrize(
@@ -224,5 +261,11 @@ def test_a_wrong_level_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAYDREAM_SANDBOX", "docker")
-    assert main(["sandbox", "exec", "--", "true"]) == 2
-    assert "sandbox" in capsys.readouterr().err
+    for words in (("sandbox", "exec", "--", "true"), ("sandbox", "check"), ("doctor",)):
+        assert main(words) == 2
+        told = " ".join(capsys.readouterr().err.split())
+        assert "sandbox is 'docker' (expected one of auto, bubblewrap, process)" in told
+    monkeypatch.setenv("DAYDREAM_SANDBOX", "process")
+    _, found = shown(capsys, "doctor")
+    details = {one["name"]: one["detail"] for one in found["checks"]}  # type: ignore[attr-defined]
+    assert details["isolation"].startswith("process limits only, as DAYDREAM_SANDBOX asks")

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daydream.cli import output
-from daydream.config import cores, user_environment
+from daydream.config import cores, environment_layer, resolve, user_environment
 from daydream.rounds import versions
 from daydream.sandbox import host
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
@@ -75,6 +75,8 @@ def _program(name: str, programs: Iterable[str], places: str, what: str) -> tupl
 
 def _isolation() -> tuple[bool, str]:
     """Return whether programs are kept apart here, by what, and why not by more."""
+    if resolve([environment_layer()]).sandbox == "process":
+        return True, "process limits only, as DAYDREAM_SANDBOX asks: programs see your files"
     reason = host.missing()
     if not reason:
         doubt = BubblewrapSandbox().doubt()

@@ -16,6 +16,7 @@ from daydream.sandbox import host
 from daydream.sandbox.base import ExecResult, Job
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.choose import choose, weakness
+from daydream.sandbox.namespaces import closed
 from daydream.sandbox.profiles import profile as profile_of
 from daydream.sandbox.self_check import Finding
 from daydream.sandbox.self_check import check as self_check
@@ -78,7 +79,7 @@ def check(
 
 @app.command(name="exec", usage="daydream sandbox exec [OPTIONS] -- COMMAND...")
 def exec_(
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *command: str,
     profile: ProfileName = "candidate",
     read: Annotated[list[Path], Parameter(negative="")] = [],  # noqa: B006 - never changed
     gpu: Annotated[bool, Parameter(negative="")] = False,
@@ -102,10 +103,18 @@ def exec_(
     json
         Print JSON and nothing else on standard output.
     """
-    if not command:
+    if not "".join(command[:1]).strip():
         raise UsageError(
             "no command to run (expected one after --); try: daydream sandbox exec -- id"
         )
+    for path in read:
+        if not path.exists():
+            raise UsageError(f"--read {path}: there is no such path (expected one of yours)")
+        if closed(str(path)):
+            raise UsageError(
+                f"--read {path}: the sandbox keeps this closed (expected a file or folder of "
+                "yours); name what the command needs, and take --gpu for a GPU"
+            )
     kind = profile_of(profile)
     sandbox = choose(_level(), kind, devices=gpu)
     told = weakness(sandbox.layers)

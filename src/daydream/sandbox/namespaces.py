@@ -95,6 +95,17 @@ def gpus() -> dict[str, str]:
     return {f"/dev/{path.relative_to(DEVICES)}": str(path) for path in found}
 
 
+def closed(path: str) -> bool:
+    """Return whether showing ``path`` to a job would open what the sandbox keeps closed.
+
+    The root with everything below it, and what the kernel shows of processes and devices.
+    """
+    place = str(Path(path).resolve())
+    if place.startswith("/dev/shm/"):  # noqa: S108 - plain files of the user's
+        return False
+    return place == "/" or any(_within(place, kept) for kept in ("/proc", "/sys", "/dev"))
+
+
 def _memory(path: str, size_mb: int) -> list[str]:
     return ["--size", str(size_mb << 20), "--tmpfs", path]
 

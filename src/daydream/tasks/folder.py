@@ -24,6 +24,7 @@ from daydream.errors import ConfigError, TaskError
 from daydream.sandbox import evaluator_driver, standins
 from daydream.sandbox.base import Job, Limits, Sandbox
 from daydream.sandbox.choose import choose, strength
+from daydream.sandbox.namespaces import closed
 from daydream.sandbox.process import ProcessSandbox
 from daydream.sandbox.profiles import PROFILES
 from daydream.sandbox.workspace import let_others_read, workspace, write_files
@@ -325,7 +326,14 @@ def _statement(folder: Path, settings: FolderSettings, program: Program) -> str:
 
 def _readable(folder: Path, settings: FolderSettings) -> list[str]:
     """Return what evaluations read outside the folder; relative paths count from the folder."""
-    return [str(folder / Path(path).expanduser()) for path in settings.readable]
+    found = [str(folder / Path(path).expanduser()) for path in settings.readable]
+    for named, path in zip(settings.readable, found, strict=True):
+        if closed(path):
+            raise TaskError(
+                f"{folder}: readable names {named}, which the sandbox keeps closed (expected files "
+                "or folders with what the evaluator needs, and gpu = true for a GPU); name those"
+            )
+    return found
 
 
 def _interpreter(folder: Path, settings: FolderSettings) -> str:

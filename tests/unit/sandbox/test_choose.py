@@ -11,7 +11,7 @@ from daydream.sandbox.base import Job, Limits
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.choose import choose, strength, weakness
 from daydream.sandbox.process import ProcessSandbox
-from daydream.sandbox.profiles import PROFILES, profile
+from daydream.sandbox.profiles import ONLINE, PROFILES, profile
 
 CANDIDATE = PROFILES["candidate"]
 
@@ -57,6 +57,20 @@ def test_a_profile_passes_no_key_on() -> None:
     assert not {"OPENAI_API_KEY", "HF_TOKEN"} & set(evaluator)
     with pytest.raises(ConfigError, match="candidate, compile"):
         profile("nosuch")
+
+
+def test_every_profile_is_what_some_part_runs_its_jobs_in() -> None:
+    source = Path(host.__file__).parents[1]
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in source.rglob("*.py")
+        if path.parent.name not in {"sandbox", "cli"}
+    ]
+    used = {name for name in PROFILES if any(f'PROFILES["{name}"]' in text for text in texts)}
+    # The agents that work in a checkout take the one with a network.
+    assert ONLINE.name == "rollout"
+    used |= {ONLINE.name for text in texts if "import ONLINE" in text}
+    assert used == set(PROFILES)
 
 
 def test_an_interpreter_brings_its_environment_and_what_it_was_made_of(tmp_path: Path) -> None:
