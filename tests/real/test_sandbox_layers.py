@@ -130,7 +130,7 @@ LAYERS: dict[type[BubblewrapSandbox], str] = {
 if cgroups.kind() != "watchdog":
     LAYERS[NoGroup] = "control group"
 if os.geteuid() == 0:
-    LAYERS[StaysRoot] = "it is 0 on this machine"
+    LAYERS[StaysRoot] = "it is root on this machine"
 
 
 @pytest.mark.parametrize("kind", LAYERS, ids=lambda kind: kind.__name__)

@@ -81,7 +81,7 @@ def test_messages_with_and_without_streaming(stub: Stub) -> None:
 
 
 def test_many_clients_are_served_at_a_time() -> None:
-    together = threading.Barrier(4, timeout=20)
+    together = threading.Barrier(4, timeout=300)
 
     def waiting(_: list[Said]) -> Spoken:
         together.wait()

@@ -110,10 +110,12 @@ def probes(secret: Path) -> Iterator[Probe]:
     )
     yield Probe(
         "network",
-        "there is no way out: no interface but loopback, no other family",
-        "bad = [n for _, n in socket.if_nameindex() if n != 'lo'] if hasattr(socket, 'AF_INET')"
-        " and tried(socket.socket) == 'done' and tried(socket.if_nameindex) == 'done' else []\n"
-        "say([bad, tried(socket.socket, 40, socket.SOCK_STREAM) != 'done'])",
+        "there is no way out: no route but over loopback, no other family",
+        "ways = [l.split() for l in open('/proc/net/route').readlines()[1:]]\n"
+        "more = open('/proc/net/ipv6_route').readlines() if os.path.exists('/proc/net/ipv6_route')"
+        " else []\n"
+        "bad = {w[0] for w in ways} | {l.split()[-1] for l in more}\n"
+        "say([sorted(bad - {'lo'}), tried(socket.socket, 40, socket.SOCK_STREAM) != 'done'])",
         _said("[[], True]"),
     )
     yield Probe(
