@@ -4,6 +4,7 @@ The only module that reads environment variables.
 """
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,6 +129,8 @@ OPERATIONAL = BUDGETS | {"workers", "rounds", "max_failures", "preflight", "cach
 """Settings that a resume may change: they are no part of what a finished attempt means."""
 
 
+TABLES: Final = ("run", "task", "tasks")
+"""What a settings file may hold: settings of runs, of a problem folder, of tasks by name."""
 PATHS: Final = frozenset({"policy", "prompts"})
 """Settings that may be paths."""
 
@@ -168,16 +171,26 @@ def resolve(layers: Sequence[Layer]) -> RunSettings:
 
 
 def _typed(layer: Layer, key: str, value: object, wanted: object) -> object:
+    if not _finite(value):
+        raise ConfigError(f"{layer.origin}: {key} is {value!r} (expected a finite number)")
     try:
         converted: object = msgspec.convert(value, wanted, strict=not layer.textual)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"{layer.origin}: {key} is {value!r} ({_expected(error, wanted)}); correct the value"
+            f"{layer.origin}: {key} is {value!r} ({expected(error, wanted)}); correct the value"
         ) from None
     return converted
 
 
-def _expected(error: msgspec.ValidationError, wanted: object) -> str:
+def _finite(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def expected(error: msgspec.ValidationError, wanted: object) -> str:
     """Return what was expected, in the words of this project's messages."""
     text = str(error)
     if text.startswith("Invalid enum value"):
@@ -215,7 +228,13 @@ def file_layer(path: Path) -> Layer:
     Paths in it count from the folder of the file, wherever the command is started.
     """
     data = read_toml(path)
-    table = data.get("run", {} if any(isinstance(v, Mapping) for v in data.values()) else data)
+    tables = [key for key, value in data.items() if isinstance(value, Mapping)]
+    for key in data if tables else ():
+        if key not in TABLES:
+            what = f"unknown table [{key}]" if key in tables else f"{key} stands before any table"
+            hint = suggest(key, TABLES) if key in tables else " (expected under [run])"
+            raise ConfigError(f"{path}: {what}{hint}")
+    table = data.get("run", {} if tables else data)
     if not isinstance(table, Mapping):
         raise ConfigError(f"{path}: [run] is {table!r} (expected a table)")
     values = dict(table)
@@ -252,12 +271,12 @@ def recipe_of(path: Path, task: str) -> dict[str, str]:
 
 
 def environment_layer(environ: Mapping[str, str] | None = None) -> Layer:
-    """Return the settings in ``DAYDREAM_*`` variables."""
+    """Return the settings in ``DAYDREAM_*`` variables; an empty one counts as not set."""
     source = os.environ if environ is None else environ
     values: dict[str, object] = {
         name[len(PREFIX) :].lower(): text
         for name, text in sorted(source.items())
-        if name.startswith(PREFIX) and name not in OTHER_VARIABLES
+        if name.startswith(PREFIX) and name not in OTHER_VARIABLES and text.strip()
     }
     return Layer("environment", values, textual=True)
 

@@ -98,6 +98,11 @@ def test_temperatures_and_timeouts_become_options_of_the_agent() -> None:
         ("[tasks.lasso]\nvariante = 1", ("variante",)),
         ("run = 3", ("[run]", "3", "expected a table")),
         ("[run\n", ("no valid TOML",)),
+        ("[runs]\nrounds = 2", ("unknown table [runs]", "did you mean 'run'")),
+        ("rounds = 2\n[tasks.lasso]\nvariant = 'path17'", ("rounds stands before", "under [run]")),
+        ("[run]\nsandbox = 'chroot'", ("'chroot'", "expected one of auto, bubblewrap, process")),
+        ("[run]\nguard = 'all'", ("'all'", "expected one of quality, none")),
+        ("[run]\npolicy_config = { a = [nan] }", ("policy_config", "expected a finite number")),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_what_was_expected(
@@ -108,6 +113,14 @@ def test_what_is_wrong_in_a_file_is_named_with_what_was_expected(
     for word in words:
         assert word in failed["message"], failed["message"]
     assert not Path("runs").exists()
+
+
+def test_an_empty_variable_is_not_set_and_a_wrong_one_is_named() -> None:
+    flags = ("run", "branch-world", "--dry-run", "--json")
+    empty = {"DAYDREAM_SANDBOX": "", "DAYDREAM_W": " ", "DAYDREAM_BUDGET": ""}
+    assert daydream(*flags, env=empty).json["calls"] == 96
+    failed = daydream(*flags, env={"DAYDREAM_SANDBOX": "chroot"}, code=2).json
+    assert "environment: sandbox is 'chroot' (expected one of auto" in failed["message"]
 
 
 @pytest.mark.parametrize(

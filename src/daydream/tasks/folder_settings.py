@@ -7,14 +7,13 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from daydream.config import read_toml, suggest
+from daydream.config import TABLES, expected, read_toml, suggest
 from daydream.errors import ConfigError
 
 SETTINGS_FILE: Final = "daydream.toml"
 Thresholds = Annotated[tuple[float, ...], msgspec.Meta(min_length=1, max_length=3)]
 OPENEVOLVE_THRESHOLDS: Final = (0.5, 0.75, 0.9)
 """Default of OpenEvolve's ``cascade_thresholds`` (0.3.2); the third is never compared."""
-_TABLES: Final = ("run", "task", "tasks")
 _UNITS: Final = {
     "": 1,
     "K": 10**3,
@@ -95,8 +94,8 @@ def load_settings(folder: Path) -> FolderSettings:
         return FolderSettings()
     tables = {name: value for name, value in read_toml(path).items() if isinstance(value, Mapping)}
     for name in tables:
-        if name not in _TABLES:
-            raise ConfigError(f"{path}: unknown table [{name}]{suggest(name, _TABLES)}")
+        if name not in TABLES:
+            raise ConfigError(f"{path}: unknown table [{name}]{suggest(name, TABLES)}")
     for name, value in tables.get("tasks", {}).items():
         if not isinstance(value, Mapping):
             raise ConfigError(
@@ -119,7 +118,8 @@ def settings_from(table: Mapping[str, object], origin: str) -> FolderSettings:
             msgspec.convert(value, fields[key])
         except msgspec.ValidationError as error:
             raise ConfigError(
-                f"{origin}: [task] {key} = {value!r}: {error}; correct the value"
+                f"{origin}: [task] {key} = {value!r} ({expected(error, fields[key])}); correct the "
+                "value"
             ) from None
     settings = msgspec.convert(table, FolderSettings)
     if settings.memory:
