@@ -11,6 +11,8 @@ from daydream.errors import EnvironmentMissing, SandboxError, Stopped
 from daydream.sandbox import host
 from daydream.sandbox.faults import TRIES, patiently
 from daydream.sandbox.workers import WorkerFailed
+from daydream.tasks.load import load_task
+from daydream.weights.questions import Questioner
 from tests.real.commands import call, history
 from tests.real.test_folder_runs import folder, nodes_of
 
@@ -80,6 +82,18 @@ def test_a_sandbox_that_keeps_failing_stops_the_run_and_no_score_is_stored(
     breaking(times=0)
     call("resume", "cut", "--json")
     assert history(Path("cut")) == history(Path("whole"))
+
+
+def test_an_answer_that_no_sandbox_could_judge_has_no_verdict(
+    breaking: Callable[..., None],
+) -> None:
+    asked = Questioner(load_task("circle-packing:artifact=program,seconds=60"), "chat")
+    answer = "```python\ndef construct(): return [[0.5, 0.5, 0.5]]\n```"
+    assert asked.judge(answer).evaluation.error_class == "count"
+    breaking(0, times=TRIES)
+    with pytest.raises(Stopped, match="broken on purpose"):
+        asked.judge(answer)
+    assert asked.judge(answer).evaluation.error_class == "count"
 
 
 def test_only_a_fault_of_the_sandbox_itself_is_tried_again() -> None:

@@ -14,8 +14,8 @@ from daydream.agents.chat.answers import EditFailed, parse
 from daydream.agents.chat.edits import apply
 from daydream.agents.chat.prompt import first_messages, form_for
 from daydream.canonical import content_hash, dumps
-from daydream.errors import SandboxError
 from daydream.llm.base import Message
+from daydream.sandbox.faults import patiently
 from daydream.tasks.asked import AskedTask, ShownTask
 from daydream.tasks.base import Artifact, Evaluation, Task, failed
 from daydream.tree import Status
@@ -89,16 +89,14 @@ class Questioner:
     def judge(self, answer: str) -> Judged:
         """Return the verdict on a model's answer; whatever it holds, this raises nothing for it.
 
-        Raises :class:`SandboxError` when the sandbox itself failed.
+        Raises :class:`daydream.errors.Stopped` when the sandbox itself keeps failing.
         """
         try:
             artifact = self._read(answer)
         except ValueError as error:
             return Judged(failed("answer", f"the answer cannot be used: {error}"), solved=False)
         try:
-            verdict = self.task.evaluate(artifact)
-        except SandboxError:
-            raise
+            verdict = patiently(lambda: self.task.evaluate(artifact))
         except (ValueError, ArithmeticError, LookupError, TypeError, RecursionError) as error:
             verdict = failed(type(error).__name__, str(error), status=Status.ERROR)
         behaviour = self.task.behaviour(artifact) if isinstance(self.task, AskedTask) else ""
@@ -120,7 +118,7 @@ class Questioner:
         if isinstance(self.task, AskedTask):
             return verdict.score >= self.task.target
         if self._floor is None:
-            root = self.task.evaluate(self._root)
+            root = patiently(lambda: self.task.evaluate(self._root))
             self._floor = root.score if root.status is Status.OK else float("-inf")
         return verdict.score > self._floor
 
