@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from daydream.sandbox import namespaces, seccomp
+from daydream.sandbox import namespaces, seccomp, strict
 from daydream.sandbox.workspace import remove_tree
 
-USER: Final = 59_872
-"""The user and group that root becomes: no person's and no service's on any common system."""
+USER: Final = strict.USER
+"""The user and group that root becomes."""
 OLDEST: Final = (0, 8)
 """First version with ``--disable-userns``."""
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"

@@ -22,7 +22,8 @@ import sys
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-NOBODY: Final = 65534
+USER: Final = 59_872
+"""The user and group that root becomes: no person's and no service's on any common system."""
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE, _FIRST = 0, 4, 16
@@ -63,8 +64,8 @@ def lock_in(*, parent: int, pipes: tuple[int, int], memory_mb: int, cpu_s: int) 
     layers = ["process"]
     if os.geteuid() == 0:
         os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.setresgid(USER, USER, USER)
+        os.setresuid(USER, USER, USER)
         layers.append("uid")
     _limit(memory_mb << 20, cpu_s)
     if sys.platform == "linux":
