@@ -206,6 +206,7 @@ def test_exported_trees_come_back_as_the_same_worlds() -> None:
         assert again == scores
         deployed = daydream("dream", copy, "--json").json
         assert deployed["deployed"]["policy"] == "adaptive-w4-d4-p3-g0.02"
+    assert "daydream explore" not in daydream("dream", "copy-folder").err
 
 
 def test_a_search_that_became_too_narrow_recovers_with_an_explore_margin() -> None:

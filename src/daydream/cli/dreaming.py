@@ -88,17 +88,7 @@ def dream(
             else _named(policy, settings, trust=trust)
         )
         dreaming = _judged(settings, worlds)
-        check_holdout(flags.holdout or 0, len(worlds.pool.trees))
-        asked = check_dreaming(dreaming)
-        asks = asked is not None
-        if flags.model and not asks:
-            raise UsageError(
-                f"--model {flags.model} is for a dreamer that asks one, and --dreamer is "
-                f"{dreaming.dreamer} (expected developer or spec-model); name one of them"
-            )
-        if asked is not None:
-            check_price(parse_budget(settings.budget), asked.model, settings.prices)
-            use_prompts(settings.prompts)
+        asks = _checked(flags, settings, dreaming, worlds)
         number = worlds.pool.trees[-1].round
         with _client(book, settings, around) as asking:
             if dry_run and asks:
@@ -121,8 +111,26 @@ def dream(
             summary = folder.summary()
             if summary is not None:
                 folder.write_summary(with_rounds(summary, result_of_state(run, book.state)))
+        imported = "source" not in folder.config()
     _show(run, dreamt, dry_run=dry_run, as_json=json)
+    if not json:
+        _show_next(run, dry_run=dry_run, imported=imported)
     return 0
+
+
+def _checked(flags: DreamFlags, settings: RunSettings, dreaming: Dreaming, worlds: Worlds) -> bool:
+    """Return whether a model is asked; raises for what cannot be, and takes the run's texts."""
+    check_holdout(flags.holdout or 0, len(worlds.pool.trees))
+    asked = check_dreaming(dreaming)
+    if asked is not None:
+        check_price(parse_budget(settings.budget), asked.model, settings.prices)
+        use_prompts(settings.prompts)
+    elif flags.model:
+        raise UsageError(
+            f"--model {flags.model} is for a dreamer that asks one, and --dreamer is "
+            f"{dreaming.dreamer} (expected developer or spec-model); name one of them"
+        )
+    return asked is not None
 
 
 def _named(policy: str, settings: RunSettings, *, trust: bool) -> PolicySpec:
@@ -232,7 +240,13 @@ def _show(run: Path, dreamt: Dreamt, *, dry_run: bool, as_json: bool) -> None:
         console.print(f"Models: {spent}", markup=False)
     verb = "would deploy" if dry_run else "deployed"
     console.print(f"{verb} {dreamt.deployed.spec.name}", style="bold", markup=False)
-    output.next_step(f"daydream explore {output.shown(run)}")
+
+
+def _show_next(run: Path, *, dry_run: bool, imported: bool) -> None:
+    name = output.shown(run)
+    # Trees from elsewhere have no task here that could be explored.
+    later = f"daydream replay {name} --policy SPEC" if imported else f"daydream explore {name}"
+    output.next_step(f"daydream dream {name}" if dry_run else later)
 
 
 def _curve(shown: Sequence[tuple[str, Scored]]) -> object:
