@@ -182,8 +182,7 @@ class RoundLedger:
         most = 0 if self._metering is None else self._metering.max_failures
         if 0 < most <= self._failures:
             raise Stopped(
-                f"{self._failures} attempts in a row brought nothing from the model; the last: "
-                f"{self._cause}",
+                f"{self._failures} attempts in a row brought no files; the last: {self._cause}",
                 exit_code=1,
             )
         self._gate.check(self._in_flight)
