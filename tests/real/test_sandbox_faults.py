@@ -56,9 +56,9 @@ def test_a_sandbox_that_fails_now_and_then_changes_nothing_of_a_run(
     breaking: Callable[..., None],
 ) -> None:
     place = str(folder())
-    call("run", place, "--out", "whole", "--json")
+    call("run", place, "--out", "whole", "--json", "--workers", "1")
     breaking(0, 4, times=TRIES - 1)
-    call("run", place, "--out", "shaken", "--json")
+    call("run", place, "--out", "shaken", "--json", "--workers", "1")
     assert history(Path("shaken")) == history(Path("whole"))
     assert {node["status"] for node in nodes_of("shaken")} == {"ok"}
 
@@ -71,9 +71,9 @@ def test_a_sandbox_that_keeps_failing_stops_the_run_and_no_score_is_stored(
     start: int, breaking: Callable[..., None]
 ) -> None:
     place = str(folder())
-    call("run", place, "--out", "whole", "--json")
+    call("run", place, "--out", "whole", "--json", "--workers", "1")
     breaking(start, times=1_000)
-    done = call("run", place, "--out", "cut", "--json", code=1).json
+    done = call("run", place, "--out", "cut", "--json", "--workers", "1", code=1).json
     assert f"the sandbox failed {TRIES} times in a row" in done["stopped"]
     assert "broken on purpose" in done["stopped"]
     journal = Path("cut/journal.jsonl").read_text()
