@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from benchmarks.tiny_model import make_base
-from benchmarks.weights_line import BASE_STEPS, PROBES, TASKS
+from benchmarks.weights_line import BASE_STEPS, TASKS
 from tests.real.commands import call as daydream
 
+PROBES = "formula:split=probe,instance=0-279"
 RECIPE = """\
 [train]
 max_length = 64

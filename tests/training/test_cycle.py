@@ -20,6 +20,8 @@ from tests.training.lab import Lab
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SEEDS = range(5)
+CACHED: dict[str, Answered] = {}
+"""What was answered here, by the folder of the adapter."""
 
 
 @pytest.fixture(scope="module", name="lab")
@@ -46,7 +48,18 @@ def _rows(path: Path) -> list[dict[str, object]]:
 
 def _answers(lab: Lab, adapter: Path | None) -> Answered:
     contender = Contender(lab.model, "" if adapter is None else str(adapter))
-    return answer_probes(need_probes(lab.home / "gate"), contender, Here(contender))
+    if contender.adapter not in CACHED:
+        probes = need_probes(lab.home / "gate")
+        CACHED[contender.adapter] = answer_probes(probes, contender, Here(contender))
+    return CACHED[contender.adapter]
+
+
+def _unpromoted(lab: Lab, name: str) -> Path:
+    """Return a home as it was before the night; the base need not answer again there."""
+    home = lab.folder / name
+    shutil.copytree(lab.folder / "before", home)
+    shutil.copytree(lab.home / "gate" / "answers", home / "gate" / "answers")
+    return home
 
 
 def test_the_base_solves_some_of_the_held_out_problems_and_sft_sees_its_own_answers_alone(
@@ -106,7 +119,8 @@ def test_a_damaged_adapter_is_refused_and_rejected_when_it_hides_the_damage(
         for name, value in load_file(weights).items()
     }
     save_file(noisy, weights)
-    home = ("--home", str(lab.folder / "before"))
+    before = _unpromoted(lab, "damage")
+    home = ("--home", str(before))
     refused = daydream("gate", "check", str(damaged), *home, code=1)
     assert "was changed since it was trained" in " ".join(refused.err.split())
     manifest = json.loads((damaged / MANIFEST).read_text())
@@ -116,18 +130,20 @@ def test_a_damaged_adapter_is_refused_and_rejected_when_it_hides_the_damage(
     (damaged / MANIFEST).write_text(json.dumps(manifest))
     checked = daydream("gate", "check", str(damaged), *home, "--json").json
     assert checked["verdict"]["decision"] == "rejected"
-    assert not (lab.folder / "before" / "gate" / "deployed").exists()
+    assert not (before / "gate" / "deployed").exists()
 
 
-def test_a_corpus_with_a_fifth_of_its_labels_shuffled_is_promoted_on_no_seed(lab: Lab) -> None:
+def test_a_corpus_with_a_fifth_of_its_labels_shuffled_is_promoted_on_no_seed(
+    lab: Lab, night: dict[str, object]
+) -> None:
+    assert night
+    # None is promoted, so all of them meet the same incumbent, the base.
+    gate = Gate(_unpromoted(lab, "shuffled") / "gate", now=lambda: 0.0)
     decisions = {}
     for seed in SEEDS:
         rows = lab.folder / f"shuffled-{seed}" / "sft.jsonl"
         assert shuffled(lab.corpus / "sft.jsonl", rows, share=SHUFFLED, seed=seed) > 20
         adapter = train_here(lab.base, lab.corpus, rows, rows.parent / "sft")
-        home = lab.folder / f"gate-{seed}"
-        shutil.copytree(lab.folder / "before" / "gate", home)
-        gate = Gate(home, now=lambda: 0.0)
         entry = gate.check(Contender(lab.model, str(adapter)), Here)
         assert entry.verdict is not None
         decisions[seed] = entry.verdict.decision

@@ -111,6 +111,30 @@ def test_a_night_killed_in_every_stage_ends_as_an_undisturbed_one(tmp_path: Path
     assert len(_kept(cut)["checks"]) == 1
     assert read_adapter(adapter).corpus == read_adapter(whole / "adapters" / "night-001").corpus
     assert [one.number for one in _nights(cut)] == ["001"]
+    # Finished, a training is not made again; with another recipe it is another one.
+    again = (
+        "train", "--base", "base", "--sft", "--dpo", "--corpus", "cut/corpora/night-001",
+        "--out", str(adapter), "--config", "recipe.toml",
+    )  # fmt: skip
+    assert daydream(*again, "--json").json["id"] == read_adapter(adapter).id
+    recipe.write_text(RECIPE.replace("1e-3", "2e-3"))
+    refused = daydream(*again, code=2)
+    assert "belongs to another training" in " ".join(refused.err.split())
+
+
+def test_a_card_that_is_not_there_is_missed_before_anything_is_trained(tmp_path: Path) -> None:
+    make_base(tmp_path / "base", steps=1, seed=0)
+    home = _home("weights")
+    (tmp_path / "card.toml").write_text('[train]\ndevice = "cuda"\n')
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    night = ("night", "--base", "base", "--config", "card.toml")
+    told = daydream(*night, code=3, env={"CUDA_VISIBLE_DEVICES": ""}).err
+    for part in ('train.device = "cuda"', "finds no graphics card", 'set device = "auto"'):
+        assert part in " ".join(told.split())
+    assert not list(home.glob("adapters/*/sft/losses.jsonl"))
+    # Other settings are another night: the one that was begun is finished, or dropped.
+    told = daydream("night", "--base", "base", "--config", "recipe.toml", code=2).err
+    assert "drop what it has with --anew" in " ".join(told.split())
 
 
 def _nights(home: Path) -> list[Any]:

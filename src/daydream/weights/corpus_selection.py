@@ -86,7 +86,9 @@ def select(episodes: Iterable[Episode], settings: BuildSettings, guard: LeakGuar
         seen.update(_row(one) for one in taken)
         sft += taken
         worse = _distinct([one for one in group if not one.solved], Counter(), "")
-        dpo += _contrasts(_diverse(solved), _diverse(worse), settings)
+        pairs = _contrasts(_diverse(solved), _diverse(worse), settings)
+        pairs += _contrasts(_diverse(solved), _diverse(solved[::-1]), settings)
+        dpo += pairs[: settings.pairs_per_task]
     return Corpus(form, tuple(sft), tuple(dpo), {k: n for k, n in sorted(left_out.items()) if n})
 
 
@@ -111,11 +113,13 @@ def _admitted(
         else:
             leaks.append(f"{episode.task} {leak}")
     if leaks:
-        several = f" and {len(leaks) - SHOWN_LEAKS} more" if len(leaks) > SHOWN_LEAKS else ""
+        reasons = list(dict.fromkeys(leaks))
+        rest = len(reasons) - SHOWN_LEAKS
+        several = f" and {counted(rest, 'other task')}" if rest > 0 else ""
         raise LeakError(
             f"the corpus would hold {counted(len(leaks), 'episode')} that the probe set asks: "
-            f"{'; '.join(leaks[:SHOWN_LEAKS])}{several} (expected none); nothing was written. Find "
-            "out how they came into the bank, or leave them out with --leave-out-leaks"
+            f"{'; '.join(reasons[:SHOWN_LEAKS])}{several} (expected none); nothing was written. "
+            "Find out how they came into the bank, or leave them out with --leave-out-leaks"
         )
     return kept
 
@@ -187,7 +191,7 @@ def _diverse(episodes: Sequence[Episode]) -> list[Episode]:
 def _contrasts(
     chosen: Sequence[Episode], rejected: Sequence[Episode], settings: BuildSettings
 ) -> list[tuple[Episode, Episode]]:
-    """Return pairs in turn, so that the successes and the failures are all used about as often."""
+    """Return pairs in turn, so that the better and the worse are all used about as often."""
     pairs: list[tuple[Episode, Episode]] = []
     for shift in range(len(rejected)):
         for place, good in enumerate(chosen):
@@ -198,7 +202,10 @@ def _contrasts(
 
 
 def is_contrast(chosen: Episode, rejected: Episode, gap: float) -> bool:
-    """Return whether ``chosen`` is a success and ``rejected`` is worse by enough."""
-    if not chosen.solved or rejected.solved:
+    """Return whether ``chosen`` is a success and ``rejected`` is worse by enough.
+
+    Where scores are graded, a success that is worse by enough will do.
+    """
+    if not chosen.solved:
         return False
     return rejected.status is not Status.OK or chosen.score - rejected.score >= gap

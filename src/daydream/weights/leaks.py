@@ -43,6 +43,13 @@ class Fingerprint:
         self.bag = hash_of(sorted(_numbered([token]) for token in tokens))
 
 
+def text_keys(text: str) -> tuple[str, ...]:
+    """Return what ``text`` has in common with its copies under other names or in another order."""
+    found = Fingerprint((Message("user", text),), (), "")
+    kinds = {"renamed": found.renamed, "sorted": found.sorted, "bag": found.bag}
+    return tuple(f"text-{kind}-{digest[:32]}" for kind, digest in kinds.items())
+
+
 def _bound(text: str) -> frozenset[str]:
     """Return the names that stand for something: single letters, and what code binds."""
     found = {name for name in _NAME.findall(text) if len(name) == 1 or "_" in name}

@@ -20,6 +20,7 @@ from daydream.tasks.asked import AskedTask, ShownTask
 from daydream.tasks.base import Artifact, Evaluation, Task, failed
 from daydream.tree import Status
 from daydream.weights.episodes import Form
+from daydream.weights.leaks import text_keys
 
 MAX_ANSWER = 1 << 20
 
@@ -124,8 +125,16 @@ class Questioner:
 
 
 def problem_keys(task: Task) -> tuple[str, ...]:
-    """Return the identities that a task gives for its problem."""
-    return task.keys if isinstance(task, AskedTask) else ()
+    """Return the identities of a task's problem that survive another name and another order.
+
+    A task that cannot tell is known by its statement and the files that it starts from, whatever
+    its title and its folder are called.
+    """
+    if isinstance(task, AskedTask):
+        return task.keys
+    files = sorted(task.root().files.items())
+    parts = [task.info.statement, *(data.decode("utf-8", "replace") for _, data in files)]
+    return text_keys("\n".join(parts))
 
 
 def written(artifact: Artifact) -> str:

@@ -98,6 +98,21 @@ def test_contrasts_are_success_against_failure_of_one_task_with_a_gap() -> None:
     assert pairs == {("good", "far"), ("good", "broken")}
 
 
+def test_a_graded_task_prefers_a_success_to_one_that_is_worse_by_the_gap() -> None:
+    graded = [
+        episode(answer="best", score=0.9),
+        episode(answer="close", score=0.87),
+        episode(answer="good", score=0.5),
+        episode(answer="failed", score=0.1, solved=False),
+    ]
+    pairs = {(one.answer, two.answer) for one, two in select(graded, PLAIN, None).dpo}
+    failures = {("best", "failed"), ("close", "failed"), ("good", "failed")}
+    assert pairs >= failures
+    assert pairs - failures <= {("best", "good"), ("close", "good")}
+    assert len(pairs) == PLAIN.pairs_per_task
+    assert ("best", "close") not in pairs
+
+
 def test_contrasts_use_successes_and_failures_in_turn_up_to_the_cap() -> None:
     good = [episode(answer=f"g{n}") for n in range(3)]
     bad = [episode(answer=f"b{n}", solved=False) for n in range(2)]
