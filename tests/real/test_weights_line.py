@@ -78,10 +78,15 @@ def test_the_gate_promotes_what_is_better_rejects_what_is_worse_and_takes_back(
     told = daydream("gate", "history").out
     assert "promoted" in told
     assert f"deployed: {strong}" in told.replace("\n", "")
+    wake = ("wake", "--tasks", PRACTICE, "--samples", "1", "--adapter", "deployed", "--json", "-m")
+    assert f"(expected --model {weak})" in " ".join(daydream(*wake, strong, code=2).err.split())
+    assert daydream(*wake, weak).json["done"] == 20
+    with Bank(Path("weights/bank")) as bank:
+        assert {one.model for one in bank.episodes()} == {strong}
     assert daydream("gate", "rollback", "--json").json["candidate"]["model"] == weak
     assert "nothing to go back to" in daydream("gate", "rollback", code=2).err
     # A name may serve something else by now, so both are asked again.
-    assert server.requests == 80 * 4
+    assert server.requests == 80 * 4 + 20
     kinds = [one["kind"] for one in daydream("gate", "history", "--json").json["history"]]
     assert kinds == ["check", "check", "rollback"]
 

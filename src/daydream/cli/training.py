@@ -240,6 +240,10 @@ def cycles(*, home: HomeFolder = DEFAULT, json: Json = False) -> int:
         rows: list[JsonValue] = [msgspec.to_builtins(one) for one in found]
         output.emit({"cycles": rows})
         return 0
+    if not found:
+        output.out().print("no night was finished yet", markup=False)
+        output.next_step(f"daydream night --base PATH{home_flag(home)}")
+        return 0
     cells = [
         (
             one.number,

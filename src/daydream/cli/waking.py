@@ -96,7 +96,13 @@ def wake(
     place = Home(home)
     contender = contender_of(model, model)
     if adapter == DEPLOYED:
-        contender = Gate(place.gate, now=time.time).deployed()  # noqa: TID251 - the terminal's clock
+        gate = Gate(place.gate, now=time.time)  # noqa: TID251 - the terminal's clock
+        contender, judged = gate.deployed(), gate.probes().model
+        if model != judged:
+            raise UsageError(
+                f"--adapter deployed and --model {model}: the gate deploys adapters of {judged} "
+                f"(expected --model {judged})"
+            )
     elif adapter:
         contender = contender_of(adapter, model)
     probes = read_probes(place.gate)

@@ -37,6 +37,7 @@ from daydream.review.score import breakdown, read_signals, score, score_strict
 from daydream.review.tools import Shell, Tools
 from daydream.review.trajectory import Recorder, stamp
 from daydream.sandbox.base import ExecResult
+from daydream.wording import counted
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -136,7 +137,7 @@ class Review:
             files = parse_diff(text)
             self._archive.text("diff.patch", text)
             self._repo.check_out(head)
-            told(f"{len(files)} files")
+            told(counted(len(files), "file"))
         return base, head, files
 
     def _intent(self, files: Sequence[FileDiff]) -> str:
@@ -173,7 +174,7 @@ class Review:
             names = "\n".join(_paths(files[:NAMED]))
             user = prompt("review_structure", intent=intent, files=names, diff=shown)
             asks.append(("structure", user, whole))
-        with self._phase("review", f"{len(asks)} reviewers") as told:
+        with self._phase("review", counted(len(asks), "reviewer")) as told:
             answers = self._side_by_side(asks, lambda one: self._records(*one))
             found = {
                 ask[0].removeprefix("review-"): rows
@@ -183,7 +184,7 @@ class Review:
             for name, rows in found.items():
                 self._archive.json(f"deep/stack-{name}-records.json", rows)
             self._archive.json("deep/per-stack-failures.json", dict(self._failures))
-            told(f"{sum(map(len, found.values()))} findings")
+            told(counted(sum(map(len, found.values())), "finding"))
         if asks and not found and self._stopped is None:
             raise ReviewError(
                 f"no reviewer answered; the first: {next(iter(self._failures.values()), 'no word')}"
@@ -225,7 +226,7 @@ class Review:
         if not items or self._stopped is not None:
             return ()
         verdicts: list[Verdict] = []
-        with self._phase("verify", f"{len(items)} findings") as told:
+        with self._phase("verify", counted(len(items), "finding")) as told:
             chunks = [items[n : n + AT_ONCE] for n in range(0, len(items), AT_ONCE)]
 
             def one(number: int) -> list[Verdict] | None:
@@ -294,9 +295,10 @@ class Review:
                 if answer is None and self._stopped is None:
                     failures[file] = self._failures.pop(phase, "no answer")
 
-        with self._phase("fix", f"{len(items)} findings in {len(locks)} files") as told:
+        what = f"{counted(len(items), 'finding')} in {counted(len(locks), 'file')}"
+        with self._phase("fix", what) as told:
             self._side_by_side(list(range(len(groups))), one)
-            told(f"{len(self._repo.changed())} files changed")
+            told(counted(len(self._repo.changed()), "file") + " changed")
         return failures
 
     def _tested(self, changed: Sequence[str]) -> TestVerdict | None:
@@ -347,7 +349,7 @@ class Review:
         self, done: Reviewed, items: Sequence[Item], tests: TestVerdict | None
     ) -> tuple[str | None, str]:
         said = "not run" if tests is None else "passed" if tests.passed else "failed"
-        subject = f"Mend {len(items)} finding{'s' if len(items) > 1 else ''} of a review"
+        subject = f"Mend {counted(len(items), 'finding')} of a review"
         body = "\n".join(f"- {item.file}:{item.line} {_first_line(item)}" for item in items[:50])
         trailers = (
             f"Daydream-Run: {self._recorder.session}\n"
