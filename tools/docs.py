@@ -26,6 +26,7 @@ from daydream.policies.specs import families
 from daydream.tasks import branch_world, folder_settings
 from daydream.tasks.base import TaskInfo
 from daydream.tasks.load import load_task
+from daydream.weights import train_settings
 from tools.figures import figures, isolation, lasso_path, table
 from tools.model_figures import model_line
 
@@ -137,6 +138,23 @@ def folder_settings_table() -> str:
     return _fields_table(kind, field_docs(folder_settings, kind.__name__))
 
 
+def train_settings_table() -> str:
+    """Return the keys of the ``[train]`` table, those of its stages once for both."""
+    usual = train_settings.TrainSettings()
+    meanings = field_docs(train_settings, "TrainSettings")
+    rows = [
+        (f"`{name}`", f"`{json.dumps(getattr(usual, name))}`", meaning)
+        for name, meaning in meanings.items()
+        if name not in train_settings.STAGES
+    ]
+    for name, meaning in field_docs(train_settings, "StageSettings").items():
+        values = [getattr(getattr(usual, stage), name) for stage in train_settings.STAGES]
+        shown = ", ".join(f"`{json.dumps(value)}`" for value in dict.fromkeys(values))
+        keys = ", ".join(f"`{stage}.{name}`" for stage in train_settings.STAGES)
+        rows.append((keys, shown, meaning))
+    return table(("key", "default", "meaning"), [(a, b, c.replace("``", "`")) for a, b, c in rows])
+
+
 def _fields_table(kind: type[msgspec.Struct], meanings: Mapping[str, str]) -> str:
     rows = []
     for field in msgspec.structs.fields(kind):
@@ -200,6 +218,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "errors": errors_table,
     "figures": figures_block,
     "folder-settings": folder_settings_table,
+    "train-settings": train_settings_table,
     "isolation": isolation_table,
     "lasso-path": lasso_path_table,
     "model-line": model_line_block,

@@ -16,7 +16,10 @@ from tools.model_figures import model_line
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
-OTHER_FLAGS = {"--help", "--port", "--program_path", "--results_dir", "--slow", "--unpack"}
+OTHER_FLAGS = {
+    *("--help", "--port", "--program_path", "--results_dir", "--slow", "--unpack"),
+    *("--enable-lora", "--lora-modules"),  # of vLLM
+}
 
 
 def _anchors(page: Path) -> set[str]:

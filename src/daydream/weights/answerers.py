@@ -282,6 +282,12 @@ def call(worker: Worker, function: str, argument: object) -> object:
     except WorkerFailed as error:
         if error.error_class == "EnvironmentMissing":
             raise EnvironmentMissing(str(error)) from None
+        if error.error_class == "OutOfMemoryError":
+            raise ModelError(
+                f"the memory of the graphics card is full: {error}; train with a smaller batch and "
+                "more accumulate, or a smaller max_length, as another adapter (--out, or night "
+                "--anew)"
+            ) from None
         if error.error_class in {"ModuleNotFoundError", "ImportError"}:
             raise EnvironmentMissing(
                 f"a package of the weights extra is missing: {error}; install it: {INSTALL}"

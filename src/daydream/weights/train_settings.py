@@ -29,16 +29,20 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accumulate: Count = 1
     """Forward passes of one step."""
     learning_rate: Rate = 2e-4
+    """Full rate, reached after the warm-up."""
     warmup: Annotated[int, msgspec.Meta(ge=0)] = 10
     """Steps until the full rate."""
     schedule: Literal["constant_with_warmup", "linear", "cosine"] = "linear"
+    """How the rate falls after that: linear, cosine, or constant_with_warmup for not at all."""
 
 
 class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything about a training that a person can set; the ``[train]`` table of a TOML file."""
 
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Of the matrices, the order of rows and dropout."""
     threads: Count = 1
+    """Cores that a processor trains on."""
     device: WantedDevice = "auto"
     """``auto`` takes the first graphics card, where there is one."""
     dtype: Dtype = "auto"
@@ -46,9 +50,11 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rank: Count = 16
     """Rank of the LoRA matrices."""
     alpha: Count = 32
+    """Their weight is alpha over rank."""
     dropout: Share = 0.0
+    """Share of their inputs that is left out of a step."""
     targets: str | tuple[str, ...] = "all-linear"
-    """Modules that get matrices."""
+    """Modules that get matrices: all linear ones, or their names."""
     max_length: Count = 1_024
     """Tokens of a row; longer ones are cut."""
     save_every: Count = 50
