@@ -54,8 +54,8 @@ check: lint ## The gate: format, lint, types, imports, budgets, docs, then every
 test-rl: ## Run the tests of rl/ in an environment of their own, whole evaluations included
 	$(MAKE) -C rl test VENV=../$(VENV)-rl
 
-test-weights: setup-weights ## Train a tiny model for real and judge it, offline on one core
-	$(BIN)/python -m pytest --training --slow -W default tests/training
+test-weights: setup-weights ## Train tiny models for real, kill that, judge and serve them, offline
+	$(PYTEST) --dist loadfile --training --slow -W default tests/training
 
 test-model: setup-model ## Search HumanEval with a real small model, then train it; opt-in, minutes
 	$(BIN)/python -m pytest --model --slow -W default --capture no tests/model
