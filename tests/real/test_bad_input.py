@@ -38,6 +38,8 @@ USAGE = 2
         (("run", "branch-world", "--revisions", "3.5"), "found '3.5' (expected a whole number)"),
         (("compare", "branch-world", "--rounds=1e1"), "expected a whole number"),
         (("run", "branch-world", "--cost-weight", "inf"), "cost_weight is inf"),
+        (("run", "branch-world", "extra"), "found 'extra' where nothing more can stand"),
+        (("run",), "daydream run --help"),
         (("run", "branch-world", "-m", "openai/"), "names no model of openai"),
         (("run", "branch-world", "-m", "mock:", "--budget", "1h,2h"), "seconds twice"),
         (("run", "branch-world", "--agent", "chat:tries=0:mock:"), "whole number from 1 up"),

@@ -166,7 +166,7 @@ def test_exec_hides_the_terminal_from_what_a_command_prints(
         (("exec", "--", ""), "no command to run"),
         (("exec", "--profile", "candidat", "--", "id"), 'Did you mean "candidate"?'),
         (("exec", "--jsn", "--", "id"), "Did you mean --json?"),
-        (("exec", "id", "-u"), "Unknown option: -u"),
+        (("exec", "id", "-u"), "unknown option: -u"),
         (("exec", "--read", "nowhere", "--", "id"), "--read nowhere: there is no such path"),
         (("exec", "--read", "/", "--", "id"), "the sandbox keeps this closed"),
         (("exec", "--read", "/proc/1", "--", "id"), "the sandbox keeps this closed"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import cyclopts
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnusedCliTokensError
 
 from daydream.errors import DaydreamError, UsageError
 
@@ -70,11 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line on ``argv`` (default: the process's) and return the exit code."""
     tokens = [_config_file(token) for token in (sys.argv[1:] if argv is None else argv)]
     flat = [part for parts in tokens for part in parts]
-    as_json = "--json" in flat
     try:
-        code = app(flat, exit_on_error=False, print_error=not as_json, result_action="return_value")
+        code = app(flat, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _failed(flat, UsageError(str(error))) if as_json else 2
+        return _failed(flat, UsageError(_described(error)))
     except DaydreamError as error:
         return _failed(flat, error)
     except BrokenPipeError:
@@ -86,6 +85,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _config_file(token: str) -> list[str]:
     """``@file.toml`` is short for ``--config file.toml``."""
     return ["--config", token[1:]] if token.startswith("@") and len(token) > 1 else [token]
+
+
+def _described(error: CycloptsError) -> str:
+    """Return what is wrong with a command line, and where to read what it may be."""
+    text = str(error)
+    text = text[0].lower() + text[1:]
+    if isinstance(error, UnusedCliTokensError):
+        names = ", ".join(map(repr, error.unused_tokens or []))
+        text = f"found {names} where nothing more can stand (expected options, as --NAME VALUE)"
+    more = " ".join(("daydream", *(error.command_chain or ()), "--help"))
+    ended = text.endswith(("?", "..."))
+    return f"{text if ended else text.rstrip('.') + ';'} see: {more}"
 
 
 def _failed(tokens: Sequence[str], error: DaydreamError) -> int:
