@@ -10,6 +10,11 @@ def with_word(word: str) -> list[int]:
     return _those("cmdline", lambda words: word.encode() in words)
 
 
+def with_part(part: str) -> list[int]:
+    """Return the processes with ``part`` in one of their arguments."""
+    return _those("cmdline", lambda words: any(part.encode() in word for word in words))
+
+
 def with_variable(part: str) -> list[int]:
     """Return the other processes with ``part`` in a variable of their environment."""
     found = _those("environ", lambda words: any(part.encode() in word for word in words))

@@ -4,6 +4,7 @@ Both sandboxes keep this. What is asserted is what makes times fair: work after 
 question and in children is either impossible or counted.
 """
 
+import itertools
 import os
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from daydream.sandbox.boot import python_job, python_places
 from daydream.sandbox.bubblewrap import BubblewrapSandbox
 from daydream.sandbox.dialogue import Dialogue, Memory, Silent, converse
 from daydream.sandbox.process import ProcessSandbox
+from tests.processes import with_word
 
 HEAD = """
 import mmap, os, sys, threading, time, types
@@ -30,6 +32,7 @@ line = Line()
 for word, content in line.questions():
 """
 SANDBOXES: tuple[Sandbox, ...] = (BubblewrapSandbox(), ProcessSandbox())
+NUMBERS = itertools.count()
 WIDE = Limits(wall_s=200, memory_mb=300, processes=20)
 
 
@@ -38,12 +41,18 @@ def talking(
     sandbox: Sandbox, body: str, limits: Limits = WIDE, memory: Memory | None = None
 ) -> Iterator[Dialogue]:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    argv = python_job("none")
+    argv, mark = python_job("none"), f"dialogue-{os.getpid()}-{next(NUMBERS)}"
     job = Job(
-        (*argv[:4], HEAD + lines, argv[5]), "/", {"PATH": "/usr/bin:/bin"}, readable=python_places()
+        (*argv[:4], HEAD + lines, argv[5], mark),
+        "/",
+        {"PATH": "/usr/bin:/bin"},
+        readable=python_places(),
     )
-    with converse(sandbox, job, limits, memory) as dialogue:
-        yield dialogue
+    try:
+        with converse(sandbox, job, limits, memory) as dialogue:
+            yield dialogue
+    finally:
+        assert with_word(mark) == [], "processes are left"
 
 
 bubblewrap_first = pytest.mark.parametrize(

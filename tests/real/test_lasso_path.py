@@ -6,6 +6,7 @@ Small shapes stand for the seventeen where a verdict is the point and no figure.
 import contextlib
 import importlib.util
 import os
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,7 @@ from daydream.tasks.lasso_path import (
 from daydream.tasks.load import load_task
 from daydream.tasks.timed import Times
 from daydream.tree import Status
+from tests.processes import with_part
 from tests.real.commands import daydream
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +59,18 @@ def small(cases: tuple[Case, ...] = TINY, repetitions: int = 2) -> LassoPath:
 
 
 def judged(body: str, head: str = HEAD) -> Evaluation:
-    return small().evaluate(solver(f"{head}{body}\n}}\n".encode()))
+    """Return what becomes of a solver of this body; nothing of it may be left."""
+    with (
+        tempfile.TemporaryDirectory(prefix="daydream-solvers-") as place,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        Path(place).chmod(0o755)
+        patch.setattr(tempfile, "tempdir", place)
+        found = small().evaluate(solver(f"{head}{body}\n}}\n".encode()))
+        # A solver is started by its path.
+        assert with_part(place) == []
+        assert list(Path(place).iterdir()) == []
+    return found
 
 
 def test_the_identity_and_the_shapes_are_those_of_the_benchmark() -> None:
