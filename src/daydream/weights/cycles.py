@@ -1,9 +1,10 @@
 """The cycles of the weights line: from night to night, what was asked, built, trained, decided."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from daydream.weights.answerers import LOCAL
 from daydream.weights.bank import Bank
 from daydream.weights.episodes import Episode
 from daydream.weights.home import Home
@@ -21,7 +22,7 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     """Of these attempts and of the candidate's answers at the gate."""
     cost_usd: float | None
-    """Of the same; None where no price is known."""
+    """Of the same; None where a price is not known, and where nothing had one."""
     successes: int
     contrasts: int
     train_seconds: float
@@ -45,16 +46,16 @@ def cycles_of(place: Home) -> list[Cycle]:
 
 def _cycle(night: Night, fresh: Sequence[Episode]) -> Cycle:
     verdict, check = night.check.verdict, night.check
-    costs = [one.usage.cost_usd for one in fresh] + [check.cost_usd]
-    known = [cost for cost in costs if cost is not None]
-    tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in fresh)
+    spent = [(one.model, _tokens(one), one.usage.cost_usd) for one in fresh]
+    spent.append((check.candidate.model, check.tokens, check.cost_usd))
+    tokens = sum(map(_tokens, fresh))
     return Cycle(
         number=night.number,
         at=check.at,
         attempts=len(fresh),
         solved=sum(one.solved for one in fresh),
         tokens=tokens + check.tokens,
-        cost_usd=sum(known) if known else None,
+        cost_usd=cost_of(spent),
         successes=night.corpus.sft,
         contrasts=night.corpus.dpo,
         train_seconds=sum(stage.seconds for stage in night.adapter.stages.values()),
@@ -62,3 +63,21 @@ def _cycle(night: Night, fresh: Sequence[Episode]) -> Cycle:
         candidate=0.0 if verdict is None else verdict.trial.candidate,
         decision="" if verdict is None else verdict.decision,
     )
+
+
+def _tokens(episode: Episode) -> int:
+    return episode.usage.input_tokens + episode.usage.output_tokens
+
+
+def cost_of(spent: Iterable[tuple[str, int, float | None]]) -> float | None:
+    """Return the sum over (model, tokens, cost); None where a part of it is not known.
+
+    What a model on this machine answers has no price.
+    """
+    costs: list[float] = []
+    for model, tokens, cost in spent:
+        if cost is not None:
+            costs.append(cost)
+        elif tokens and not model.startswith(LOCAL):
+            return None
+    return sum(costs) if costs else None

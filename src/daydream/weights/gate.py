@@ -190,7 +190,7 @@ class Gate:
                 evaluator=probes.evaluator,
                 verdict=verdict,
                 tokens=sum(one.tokens for one in paid),
-                cost_usd=sum(costs) if costs else None,
+                cost_usd=sum(costs) if len(costs) == len(paid) else None,
             )
             self._log.append([dumps(entry)])
             if verdict.decision == "promoted":
