@@ -11,6 +11,7 @@ from daydream.store.events import Usage
 from daydream.store.run_folder import RunFolder
 from tests.real.commands import Ran, daydream, start
 from tests.real.model_server import KEY, Fault, ModelServer
+from tests.real.problems import problem
 
 FAST = "chat:timeout=60,backoff=0.01"
 
@@ -241,6 +242,16 @@ def test_the_mock_stands_in_for_every_model_when_the_environment_says_so() -> No
     ).json  # fmt: skip
     assert done["rounds"][0]["failures"] == 0
     assert done["best"] == 0.95
+
+
+def test_the_mock_changes_any_program_a_little() -> None:
+    for text in ("x = 1\n", "def f():\n    return 1"):
+        problem("def evaluate(path):\n    return 1.0\n", {"initial_program.py": text})
+        done = daydream(
+            "run", "task", "-m", "mock:", "--rounds", "1", "--policy", "parallel_refine-w1-d2",
+            "--json",
+        ).json  # fmt: skip
+        assert (done["calls"], done["rounds"][0]["failures"]) == (2, 0), text
 
 
 def test_a_budget_of_money_needs_every_price_and_the_mock_costs_nothing() -> None:

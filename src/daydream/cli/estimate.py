@@ -102,7 +102,7 @@ def show_estimate(prepared: Prepared, *, as_json: bool, explored: bool = False) 
             ("one answer", f"about {found.answer_tokens:,} tokens; reasoning may multiply them"),
             ("cost", usd),
         ]
-    if found.agent.startswith("cli:"):
+    elif found.agent.startswith("cli:"):
         states = "it is counted as it comes; nobody can say before how often a program asks"
         rows.append(("cost", states))
     if found.policies:

@@ -143,7 +143,7 @@ def _program(text: str, rng: random.Random) -> str:
         number = f"{float(spot[0]) * rng.uniform(0.9, 1.1):.6g}"
         number = number if "." in number or "e" in number else number + ".0"
         return text[: spot.start()] + number + text[spot.end() :]
-    line = text.find("\n", low)
-    if line < 0:
-        return text + "\n\n"
-    return text[: line + 1] + "\n" * rng.randint(1, 3) + text[line + 1 :]
+    # Lines at the very end are no change: answers end where their text does.
+    start = 1 + text.find("\n", low)
+    place = start if text[start:].strip() else 0
+    return text[:place] + "\n" * rng.randint(1, 3) + text[place:]
