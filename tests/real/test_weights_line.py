@@ -87,6 +87,12 @@ def test_the_gate_promotes_what_is_better_rejects_what_is_worse_and_takes_back(
     assert "nothing to go back to" in daydream("gate", "rollback", code=2).err
     # A name may serve something else by now, so both are asked again.
     assert server.requests == 80 * 4 + 20
+    good_one, bad_one = daydream("cycles", "--json").json["cycles"]
+    assert (good_one["decision"], good_one["attempts"]) == ("promoted", 0)
+    assert (bad_one["decision"], bad_one["attempts"]) == ("rejected", 0)
+    assert good_one["cost_usd"] is None
+    assert good_one["successes"] is None
+    assert "promoted" in daydream("cycles").out
     kinds = [one["kind"] for one in daydream("gate", "history", "--json").json["history"]]
     assert kinds == ["check", "check", "rollback"]
 

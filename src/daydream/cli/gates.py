@@ -28,6 +28,7 @@ from daydream.cli.weights_line import (
 )
 from daydream.errors import UsageError
 from daydream.weights.answerers import Contender
+from daydream.weights.bank import Bank
 from daydream.weights.gate import Entry, Gate
 from daydream.weights.home import DEFAULT, Home
 from daydream.weights.paired_test import Trial
@@ -159,7 +160,10 @@ def check(
         interruptible() as interrupted,
         Answerers(Home(home), budget=budget, threads=threads, interrupted=interrupted) as answerers,
     ):
-        entry = gate.check(candidate, answerers.for_check(gate, anew=anew))
+        with Bank(Home(home).bank) as bank:
+            attempts = len(bank.ids())
+        asked = answerers.for_check(gate, anew=anew)
+        entry = gate.check(candidate, asked, attempts=attempts)
     if json:
         output.emit(msgspec.to_builtins(entry))
     else:

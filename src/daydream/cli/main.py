@@ -32,7 +32,7 @@ COMMANDS = (
     ("build", "daydream.cli.waking:build", "Make a corpus of the bank to train on."),
     ("train", "daydream.cli.training:train", "Train an adapter on a corpus: SFT, then DPO."),
     ("night", "daydream.cli.training:night", "Build, train and judge in one resumable command."),
-    ("cycles", "daydream.cli.training:cycles", "Show what night after night came to."),
+    ("cycles", "daydream.cli.training:cycles", "Show what cycle after cycle came to."),
     ("gate", "daydream.cli.gates:app", "Judge adapters by a frozen probe set."),
     ("review", "daydream.cli.review:review", "Review a branch, mend it, test it, commit it."),
     ("models", "daydream.cli.models:models", "List the models that can be used now."),

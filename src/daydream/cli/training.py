@@ -226,7 +226,7 @@ def night(
 
 
 def cycles(*, home: HomeFolder = DEFAULT, json: Json = False) -> int:
-    """Show, night after night: solve rate, corpus, what the gate decided, and what it cost.
+    """Show, check after check: solve rate, corpus, what the gate decided, and what it cost.
 
     Parameters
     ----------
@@ -241,25 +241,25 @@ def cycles(*, home: HomeFolder = DEFAULT, json: Json = False) -> int:
         output.emit({"cycles": rows})
         return 0
     if not found:
-        output.out().print("no night was finished yet", markup=False)
+        output.out().print("no adapter was judged yet", markup=False)
         output.next_step(f"daydream night --base PATH{home_flag(home)}")
         return 0
     cells = [
         (
-            one.number,
+            one.candidate_name,
             f"{one.attempts:,}",
             percent(one.solved / one.attempts) if one.attempts else "-",
-            f"{one.successes:,} + {one.contrasts:,}",
+            "-" if one.successes is None else f"{one.successes:,} + {one.contrasts:,}",
             f"{percent(one.incumbent)} to {percent(one.candidate)}",
             one.decision,
             f"{one.tokens:,}",
             "-" if one.cost_usd is None else f"{one.cost_usd:.2f} usd",
-            output.seconds(one.train_seconds),
+            "-" if one.train_seconds is None else output.seconds(one.train_seconds),
         )
         for one in found
     ]
     columns = (
-        "night",
+        "candidate",
         ">attempts",
         ">solved",
         ">corpus",

@@ -57,6 +57,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Of the candidate's answers, and of those of an incumbent behind an endpoint."""
     cost_usd: float | None = None
     """Of the same; None where no price is known."""
+    attempts: int = 0
+    """Episodes that the bank held by then."""
     schema_version: int = 1
 
 
@@ -159,10 +161,12 @@ class Gate:
         answerer_of: Callable[[Contender], Answerer],
         *,
         once: bool = False,
+        attempts: int = 0,
     ) -> Entry:
         """Judge ``candidate`` against what is deployed, and deploy it when it is promoted.
 
-        With ``once`` a check that was made of the same weights stands. Raises what
+        ``attempts`` is how many episodes there are, for the report over cycles. With ``once`` a
+        check that was made of the same weights stands. Raises what
         :func:`daydream.weights.probes.answer_probes` raises; then nothing changed.
         """
         with alone(self.folder / "lock"):
@@ -191,6 +195,7 @@ class Gate:
                 verdict=verdict,
                 tokens=sum(one.tokens for one in paid),
                 cost_usd=sum(costs) if len(costs) == len(paid) else None,
+                attempts=attempts,
             )
             self._log.append([dumps(entry)])
             if verdict.decision == "promoted":

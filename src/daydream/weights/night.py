@@ -90,7 +90,7 @@ def play_night(
         fall = f"{stage.first_loss:.3f} to {stage.last_loss:.3f}"
         notify(f"{name}: loss {fall} in {counted(stage.steps, 'step')}")
     candidate = Contender(probes.model, str(home))
-    entry = gate.check(candidate, answerer_of, once=True)
+    entry = gate.check(candidate, answerer_of, once=True, attempts=manifest.episodes)
     night = Night(number=number, corpus=manifest, adapter=adapter, check=entry)
     with disk_errors("write", folder):
         replace_file(folder / RESULT, dumps(night) + b"\n")
