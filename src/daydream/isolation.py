@@ -5,9 +5,10 @@ every batch passes the same loop and the same checks as a built-in policy's, so 
 from the child. Replay plays many worlds in lock-step, one message for all that wait; an online
 rollout is the same with one world.
 
-A version counts only when its decisions are a function of what is revealed. It plays all worlds a
-second time, in another order, grouping and hash seed, and some worlds alone, exactly as online; one
-batch that differs voids it. What this cannot see is a clock that changes no decision.
+A version counts only when its decisions are a function of what is revealed. It plays all worlds
+twice, the second time in another order, grouping and hash seed; in the first pass one world is
+played alone, exactly as online. One batch that differs voids it. What this cannot see is a clock
+that changes no decision.
 """
 
 import os
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Final, cast
 
 import msgspec
-from greenlet import getcurrent, greenlet
 
 from daydream.canonical import clean_text, seed_of
 from daydream.errors import EnvironmentMissing, PolicyError, PolicyFault, SandboxError
@@ -31,8 +31,8 @@ from daydream.policy_child import File, Loaded, Lock, Reply, Root, Turn
 from daydream.replay import Record, ReplayWorld
 from daydream.sandbox.profiles import PROFILES
 from daydream.sandbox.session import Session, SessionFailed, SessionLimits
-from daydream.search import Outcome, Policy, Rollout, solve
-from daydream.tree import Batch, Grid, TreeView
+from daydream.search import Outcome, Policy, Revealed, Rollout, World, play
+from daydream.tree import Batch, Grid, TreeView, VisibleNode
 
 UNSTEADY: Final = (
     "non-determinism: this decision differs between two passes that revealed the same; it depends "
@@ -42,7 +42,7 @@ GROUP: Final = 96
 """Worlds in one message."""
 SECOND_GROUP: Final = 41
 ALONE: Final = 1
-"""Worlds that are also played in a process of their own, as online."""
+"""Worlds of the first pass that end before the process hears of another, as online."""
 
 
 class PolicyLimits(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def open_policy(
         def ask(turn: Turn) -> Reply:
             return child.ask([turn])[0]
 
-        yield Seat(0, ask, plans=child.plans)
+        yield SeatedPolicy(Seat(0, plans=child.plans), ask)
 
 
 def check_policy(spec: PolicySpec, *, limit: int) -> None:
@@ -110,14 +110,12 @@ def replay_apart(
     crash, for time, for an illegal batch, for a decision that does not repeat, for tampering.
     """
     stage = _Stage(spec, records, limit, max_batches, limits)
-    order = list(range(len(records)))
-    first = stage.play(order, GROUP, _seed(spec, "live"))
-    random.Random(_seed(spec, "order")).shuffle(order)
-    for part in (order[::2], order[1::2]) if stage.plans else (order,):
+    again = list(range(len(records)))
+    random.Random(_seed(spec, "order")).shuffle(again)
+    first = stage.first(again[:ALONE])
+    for part in (again[::2], again[1::2]) if stage.plans else (again,):
         if part:
-            stage.compare(first, part, SECOND_GROUP, _seed(spec, "second"))
-    for position in order[:ALONE] if len(order) > 1 else ():
-        stage.compare(first, [position], 1, _seed(spec, "live"))
+            stage.compare(first, part)
     return [first[position].outcome for position in range(len(records))]
 
 
@@ -127,43 +125,69 @@ def _seed(spec: PythonFileSpec, purpose: str) -> int:
 
 
 class Seat:
-    """A policy whose decisions are made elsewhere: says what is new and hands the answer on."""
+    """One world's part of the talk with a child: what is new there, and what is wished."""
 
-    def __init__(self, key: int, ask: Callable[[Turn], Reply], *, plans: bool = False) -> None:
+    __slots__ = ("_key", "_plans", "grid", "trace")
+
+    def __init__(self, key: int, *, plans: bool = False) -> None:
         self._key = key
         self._plans = plans
         self.grid: Grid | None = None
         """What the policy planned, by its own word; known from the first batch on."""
+        self.trace: list[Batch] = []
+        """The batches so far."""
+
+    def first(self, view: TreeView) -> Turn:
+        """Return how the world of ``view`` begins."""
+        root = view.nodes[0]
+        before = view.before() if self._plans else None
+        began = Root(root.status, root.score, view.frontier.eligibility, before)
+        return Turn(self._key, view.nodes[1:], (), began)
+
+    def turn(self, view: TreeView, seen: Sequence[VisibleNode]) -> Turn:
+        """Return what the last batch brought: ``seen``, the newest nodes of ``view``."""
+        batch = self.trace[-1]
+        if len(seen) < len(batch):
+            nodes = view.nodes
+            exhausted = tuple(n for n in dict.fromkeys(batch) if nodes[n].exhausted)
+            return Turn(self._key, seen, exhausted)
+        return Turn(self._key, seen)
+
+    def take(self, reply: Reply, view: TreeView) -> Batch:
+        """Return the batch of ``reply``; raises :class:`PolicyFault` where it has none."""
+        if reply.problem is not None:
+            raise PolicyFault(_line(reply.problem), batch=view.batches + 1)
+        if reply.grid is not None and not self.trace:
+            self.grid = _checked(reply.grid)
+        batch = reply.batch
+        self.trace.append(batch)
+        return batch
+
+
+class SeatedPolicy:
+    """A policy whose decisions are made elsewhere, one turn at a time."""
+
+    def __init__(self, seat: Seat, ask: Callable[[Turn], Reply]) -> None:
+        self._seat = seat
         self._ask = ask
         self._told = 0
-        self._batch: Batch = ()
-        self.trace: list[Batch] = []
+
+    @property
+    def grid(self) -> Grid | None:
+        """What the policy planned, by its own word; known from the first batch on."""
+        return self._seat.grid
 
     def select_batch(self, view: TreeView, limit: int) -> Batch:
         """Return the child's next batch."""
         del limit
-        nodes, told = view.nodes, self._told
-        root = None
-        if told == 0:
-            told, first = 1, nodes[0]
-            before = view.before() if self._plans else None
-            root = Root(first.status, first.score, view.frontier.eligibility, before)
-        self._told = len(nodes)
-        seen = nodes[told:]
-        exhausted: list[int] = []
-        if len(seen) < len(self._batch):
-            exhausted = [n for n in dict.fromkeys(self._batch) if nodes[n].exhausted]
+        seat, told = self._seat, self._told
+        self._told = len(view.nodes)
+        turn = seat.turn(view, view.nodes[told:]) if told else seat.first(view)
         try:
-            reply = self._ask(Turn(self._key, seen, exhausted, root))
+            reply = self._ask(turn)
         except SessionFailed as error:
             raise PolicyFault(_reason(error), batch=view.batches + 1) from None
-        if reply.problem is not None:
-            raise PolicyFault(_line(reply.problem), batch=view.batches + 1)
-        if root is not None:
-            self.grid = _checked(reply.grid)
-        batch = self._batch = reply.batch
-        self.trace.append(batch)
-        return batch
+        return seat.take(reply, view)
 
 
 class _Child:
@@ -243,15 +267,13 @@ class _Child:
 class _Live:
     """One world that is being played."""
 
-    __slots__ = ("position", "running", "seat", "world")
+    __slots__ = ("game", "position", "seat", "view")
 
-    def __init__(
-        self, position: int, key: int, record: Record, hub: greenlet, *, plans: bool
-    ) -> None:
+    def __init__(self, position: int, seat: Seat, world: World, limit: int, most: int) -> None:
         self.position = position
-        self.world = ReplayWorld(record)
-        self.seat = Seat(key, hub.switch, plans=plans)
-        self.running: greenlet = greenlet(solve)
+        self.seat = seat
+        self.view = world.view()
+        self.game = play(world, limit=limit, max_batches=most)
 
 
 class _Stage:
@@ -273,10 +295,13 @@ class _Stage:
         self.plans = False
         """Whether the file plans its grid, once it was played."""
 
-    def play(self, order: Sequence[int], group: int, hash_seed: int) -> dict[int, Played]:
+    def play(
+        self, order: Sequence[int], group: int, hash_seed: int, *, alone: int = 0
+    ) -> dict[int, Played]:
         """Play the worlds ``order``, at most ``group`` at a time; raises :class:`PolicyFault`.
 
-        Of several faults it is the one of the earliest world, as if they were played in turn.
+        The first ``alone`` end before the process hears of another. Of several faults it is the
+        one of the earliest world, as if they were played in turn.
         """
         with _Child(
             self._spec, self._limit, self._limits, worlds=len(order), hash_seed=hash_seed
@@ -286,13 +311,12 @@ class _Stage:
             if child.plans:
                 # A manifest tells of its own world, so no process hears of a world afterwards.
                 order, group = sorted(order, key=lambda i: self._records[i].round), 1
-            queue = iter(order)
+            begun = 0
             while True:
-                while table.fault is None and len(table.live) < group:
-                    position = next(queue, None)
-                    if position is None:
-                        break
-                    table.begin(position, self._records[position])
+                room = 1 if begun < alone or (begun == alone and table.live) else group
+                while begun < len(order) and len(table.live) < room and table.fault is None:
+                    table.begin(order[begun])
+                    begun += 1
                 if not table.turns:
                     break
                 table.tick()
@@ -302,18 +326,27 @@ class _Stage:
             raise table.fault
         return table.played
 
-    def start(self, live: _Live) -> object:
-        """Return the first turn of a world, or its rollout when it needs none."""
-        return live.running.switch(
-            live.seat, live.world, limit=self._limit, max_batches=self._max_batches
-        )
+    def first(self, alone: Sequence[int]) -> dict[int, Played]:
+        """Play every world as online, ``alone`` alone and before all others."""
+        seed = _seed(self._spec, "live")
+        order = range(len(self._records))
+        rest = [position for position in order if position not in alone]
+        try:
+            return self.play([*alone, *rest], GROUP, seed, alone=len(alone))
+        except PolicyFault:
+            # In their own order the earliest world that has a fault is met first.
+            self.play(order, GROUP, seed)
+            raise
 
-    def compare(
-        self, first: dict[int, Played], order: Sequence[int], group: int, hash_seed: int
-    ) -> None:
+    def open(self, position: int, seat: Seat) -> _Live:
+        """Return a world of which nothing is revealed."""
+        world = ReplayWorld(self._records[position])
+        return _Live(position, seat, world, self._limit, self._max_batches)
+
+    def compare(self, first: dict[int, Played], order: Sequence[int]) -> None:
         """Play ``order`` again; raises :class:`PolicyFault` unless each batch is what it was."""
         try:
-            again = self.play(order, group, hash_seed)
+            again = self.play(order, SECOND_GROUP, _seed(self._spec, "second"))
         except PolicyFault as fault:
             raise PolicyFault(
                 f"{UNSTEADY}; the other time: {fault.reason}", world=fault.world, batch=fault.batch
@@ -331,7 +364,6 @@ class _Table:
     def __init__(self, stage: _Stage, child: _Child) -> None:
         self._stage = stage
         self._child = child
-        self._hub = getcurrent()
         self._keys: list[int] = []
         self._used = 0
         self.live: dict[int, _Live] = {}
@@ -339,18 +371,19 @@ class _Table:
         self.played: dict[int, Played] = {}
         self.fault: PolicyFault | None = None
 
-    def begin(self, position: int, record: Record) -> None:
+    def begin(self, position: int) -> None:
         """Start one more world."""
         if self._keys:
             key = self._keys.pop()
         else:
             key, self._used = self._used, self._used + 1
-        live = self.live[key] = _Live(position, key, record, self._hub, plans=self._child.plans)
-        found = self._stage.start(live)
-        if isinstance(found, Turn):
-            self.turns.append(found)
+        seat = Seat(key, plans=self._child.plans)
+        live = self.live[key] = self._stage.open(position, seat)
+        found = next(live.game)
+        if type(found) is Rollout:
+            self._keep(key, live, found)
         else:
-            self._keep(key, live, cast("Rollout", found))
+            self.turns.append(seat.first(live.view))
 
     def tick(self) -> None:
         """Have every waiting world decided in once."""
@@ -367,14 +400,15 @@ class _Table:
             live = live_worlds[reply.world]
             if self.fault is not None and live.position > self.fault.world:
                 continue
+            view, seat = live.view, live.seat
             try:
-                found = live.running.switch(reply)
+                found = live.game.send(seat.take(reply, view))
             except PolicyError as error:
                 self._blame(live, error)
                 self._end(reply.world)
                 continue
-            if type(found) is Turn:
-                turns.append(found)
+            if type(found) is Revealed:
+                turns.append(seat.turn(view, found.nodes))
             else:
                 self._keep(reply.world, live, cast("Rollout", found))
 
@@ -397,7 +431,7 @@ class _Table:
     def _blame(self, live: _Live, error: PolicyError) -> None:
         if self.fault is None or live.position < self.fault.world:
             reason = error.reason if isinstance(error, PolicyFault) else str(error)
-            batch = live.world.view().batches + 1
+            batch = live.view.batches + 1
             self.fault = PolicyFault(reason, world=live.position, batch=batch)
 
 

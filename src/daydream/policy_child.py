@@ -12,6 +12,7 @@ import io
 import mmap
 import os
 import sys
+from collections.abc import Sequence
 from typing import Final, cast
 
 import msgspec
@@ -19,7 +20,7 @@ import msgspec
 from daydream.canonical import JsonValue, clean_text
 from daydream.errors import PolicyError
 from daydream.policies.python_file import FilePolicy, PythonFileSpec
-from daydream.sandbox.frames import HEADER, PAGE
+from daydream.sandbox.frames import HEADER
 from daydream.sandbox.strict import lock_in
 from daydream.search import check_batch
 from daydream.tree import Before, Eligibility, Grid, GrowingView, Status, VisibleNode
@@ -31,7 +32,6 @@ ALLOWED: Final = (
     "struct", "textwrap", "time", "traceback", "types", "typing", "warnings",
 )  # fmt: skip
 """Modules that a policy file may import: no file can be opened once it runs."""
-WHOLE: Final = frozenset({int})
 MESSAGE_BYTES: Final = 64 << 20
 """Largest message of the parent."""
 
@@ -74,8 +74,8 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=
     """What is new in one world since its last batch."""
 
     world: int
-    seen: list[VisibleNode] = []
-    exhausted: list[int] = []
+    seen: Sequence[VisibleNode] = ()
+    exhausted: tuple[int, ...] = ()
     root: Root | None = None
     """Set for a new world alone."""
 
@@ -84,33 +84,18 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc
     """The next batch in one world."""
 
     world: int
-    batch: list[int]
+    batch: tuple[int, ...]
     problem: str | None = None
     """What the policy did instead of answering."""
     grid: Grid | None = None
     """What it planned; told with its first batch."""
 
 
-class _World:
-    __slots__ = ("policy", "view")
-
-    def __init__(self, root: Root) -> None:
-        before = Before() if root.before is None else root.before
-        self.view = GrowingView(
-            status=root.status,
-            score=root.score,
-            eligibility=root.eligibility,
-            before=lambda: before,
-        )
-        self.policy: FilePolicy | None = None
-
-    def learn(self, turn: Turn) -> None:
-        view = self.view
-        for number in turn.exhausted:
-            view.exhaust(number)
-        view.append(turn.seen)
-        if turn.root is None:
-            view.batches += 1
+def _view(root: Root) -> GrowingView:
+    before = Before() if root.before is None else root.before
+    return GrowingView(
+        status=root.status, score=root.score, eligibility=root.eligibility, before=lambda: before
+    )
 
 
 def main(reader: int, writer: int, page: int) -> None:
@@ -153,38 +138,36 @@ def _serve(pipes: tuple[int, int], spec: PythonFileSpec, limit: int, shared: mma
     reader, writer = pipes
     decode = msgspec.msgpack.Decoder(list[Turn]).decode
     encode = msgspec.msgpack.Encoder().encode
-    worlds: dict[int, _World] = {}
-    mark = PAGE.pack_into
+    worlds: dict[int, tuple[GrowingView, FilePolicy]] = {}
+    place = memoryview(shared).cast("I")
     while True:
         replies: list[Reply] = []
         for turn in decode(_receive(reader)):
-            key = turn.world
-            mark(shared, 0, key)
-            if turn.root is not None:
-                worlds[key] = _World(turn.root)
-            world = worlds[key]
-            world.learn(turn)
+            key = place[0] = turn.world
+            root = turn.root
             try:
-                policy = world.policy
-                if policy is None:
-                    policy = world.policy = spec.build(1.0)
-                batch = policy.select_batch(world.view, limit)
-                wish = batch if type(batch) is list else list(batch)
-                if len(wish) > limit or not set(map(type, wish)) <= WHOLE or _huge(wish):
-                    check_batch(world.view, wish, limit)
-                planned = None if turn.root is None else policy.grid
-                reply = Reply(key, wish) if planned is None else Reply(key, wish, None, planned)
+                if root is None:
+                    view, policy = worlds[key]
+                    view.batches += 1
+                    for number in turn.exhausted:
+                        view.exhaust(number)
+                    view.append(turn.seen)
+                else:
+                    view = _view(root)
+                    view.append(turn.seen)
+                    policy = spec.build(1.0)
+                    worlds[key] = view, policy
+                wish = tuple(policy.select_batch(view, limit))
+                if wish and not (len(wish) <= limit and view.frontier.accepts(wish)):
+                    check_batch(view, wish, limit)
+                grid = None if root is None else policy.grid
+                reply = Reply(key, wish, None, grid)
             except PolicyError as error:
-                reply = Reply(key, [], clean_text(str(error), 1_000))
+                reply = Reply(key, (), clean_text(str(error), 1_000))
             except BaseException as error:  # noqa: BLE001 - code that is not ours may raise anything
-                reply = Reply(key, [], _raised(spec, error))
+                reply = Reply(key, (), _raised(spec, error))
             replies.append(reply)
         _send(writer, encode(replies))
-
-
-def _huge(wish: list[int]) -> bool:
-    """Whether a number would not travel; it is no node either."""
-    return bool(wish) and not (min(wish) >= 0 and max(wish) < 1 << 62)
 
 
 class _Nowhere(io.RawIOBase):

@@ -34,7 +34,7 @@ from daydream.tree import (
 )
 
 NONE: Final = 0
-"""No node: the root is nobody's child."""
+"""No node, and false: the root is nobody's child."""
 
 
 class Record:
@@ -106,16 +106,16 @@ class ReplayWorld:
         record, view, following = self._record, self._view, self._next
         child, sibling, nodes = record.child, record.sibling, record.nodes
         found: list[Node] = []
-        empty: set[int] = set()
+        empty: tuple[int, ...] = ()
         for parent in batch:
             number = following[parent]
-            if number != NONE:
+            if number:
                 following[parent] = sibling[number]
                 following.append(child[number])
                 found.append(nodes[number])
             else:
                 view.exhaust(parent)
-                empty.add(len(found) + len(empty))
+                empty += (len(found) + len(empty),)
         if empty:
             batch = [parent for slot, parent in enumerate(batch) if slot not in empty]
         revealed = view.reveal_batch(batch, found)

@@ -1,7 +1,11 @@
-"""The one search loop: a policy picks parents, a world answers. Live and replay share it whole."""
+"""The one search loop: a policy picks parents, a world answers. Live and replay share it whole.
 
-from collections.abc import Sequence
-from typing import Protocol
+:func:`play` is the loop; :func:`solve` asks a policy that is at hand. A policy that runs elsewhere
+is asked by whoever holds many games at once (:mod:`daydream.isolation`).
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
@@ -32,6 +36,10 @@ class Revealed(msgspec.Struct, frozen=True):
     """Slots that stayed empty."""
     ended: bool
     """No further batch can bring anything in this world."""
+
+
+NOTHING: Final = Revealed((), 0, ended=False)
+"""What is revealed before the first batch."""
 
 
 class World(Protocol):
@@ -92,6 +100,38 @@ def check_batch(view: TreeView, batch: Batch, limit: int) -> None:
             seen.add(parent)
 
 
+def play(
+    world: World, *, limit: int = DEFAULT_LIMIT, max_batches: int = DEFAULT_MAX_BATCHES
+) -> Generator[Revealed | Rollout, Batch, None]:
+    """Play ``world`` with the batches that are sent, until one is empty or no more may come.
+
+    Yields what the last batch revealed while the next is awaited, and at the end the rollout.
+    Raises :class:`PolicyError` for a batch that no world accepts.
+    """
+    view = world.view()
+    off_record = 0
+    sizes: list[int] = []
+    revealed = NOTHING
+    while view.batches < max_batches:
+        batch = yield revealed
+        if not batch:
+            break
+        check_batch(view, batch, limit)
+        revealed = world.advance(batch)
+        sizes.append(len(batch))
+        off_record += revealed.empty
+        if revealed.ended:
+            break
+    yield Rollout(
+        view=view,
+        attempts=view.attempts,
+        batches=view.batches,
+        off_record=off_record,
+        best=view.best,
+        sizes=tuple(sizes),
+    )
+
+
 def solve(
     policy: Policy,
     world: World,
@@ -103,24 +143,9 @@ def solve(
 
     Raises :class:`PolicyError` for a batch that no world accepts, and whatever the policy raises.
     """
-    view = world.view()
-    off_record = 0
-    sizes: list[int] = []
-    while view.batches < max_batches:
-        batch = policy.select_batch(view, limit)
-        if not batch:
-            break
-        check_batch(view, batch, limit)
-        revealed = world.advance(batch)
-        sizes.append(len(batch))
-        off_record += revealed.empty
-        if revealed.ended:
-            break
-    return Rollout(
-        view=view,
-        attempts=view.attempts,
-        batches=view.batches,
-        off_record=off_record,
-        best=view.best,
-        sizes=tuple(sizes),
-    )
+    view, select_batch = world.view(), policy.select_batch
+    game = play(world, limit=limit, max_batches=max_batches)
+    found = next(game)
+    while type(found) is not Rollout:
+        found = game.send(select_batch(view, limit))
+    return found

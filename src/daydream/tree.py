@@ -310,12 +310,9 @@ class Frontier(Sequence[int]):
         return "chain" if isinstance(self._leaves, dict) else "any"
 
     def __len__(self) -> int:
-        leaves = self._leaves
-        return len(leaves) + 1 if isinstance(leaves, dict) else len(leaves)
+        return len(self._leaves)
 
     def __contains__(self, item: object) -> bool:
-        if item == ROOT:
-            return True
         leaves = self._leaves
         if isinstance(leaves, dict):
             return item in leaves
@@ -324,25 +321,24 @@ class Frontier(Sequence[int]):
     def accepts(self, batch: Sequence[int]) -> bool:
         """Return whether ``batch`` names ids of this frontier, all but the root at most once.
 
-        Linear in the batch, in C: this runs before every batch of every replay.
+        Linear in the batch, mostly in C: this runs before every batch of every replay.
         """
-        if len(batch) == 1:
-            return type(batch[0]) is int and batch[0] in self
-        if not set(map(type, batch)) <= _INT:
+        leaves = self._leaves
+        if len(batch) == 1 and isinstance(leaves, dict):
+            (one,) = batch
+            return type(one) is int and one in leaves
+        if not _INT.issuperset(map(type, batch)):
             return False
         picked = set(batch)
-        picked.discard(ROOT)
-        if len(picked) + batch.count(ROOT) < len(batch):
+        if len(picked) < len(batch) and len(picked) + batch.count(ROOT) != len(batch) + 1:
             return False
-        leaves = self._leaves
         if isinstance(leaves, dict):
             return leaves.keys() >= picked
-        return not picked or (min(picked) > ROOT and max(picked) < len(leaves))
+        return not picked or (min(picked) >= ROOT and max(picked) < len(leaves))
 
     def __iter__(self) -> Iterator[int]:
-        yield ROOT
         leaves = self._leaves
-        yield from leaves if isinstance(leaves, dict) else range(1, len(leaves))
+        yield from leaves if isinstance(leaves, dict) else range(len(leaves))
 
     @overload
     def __getitem__(self, index: int) -> int: ...
@@ -382,7 +378,8 @@ class TreeView:
         self.nodes: list[VisibleNode] = [
             VisibleNode(ROOT, -1, -1, 0, status, score, None, exhausted=False)
         ]
-        self._leaves: dict[int, None] = {}
+        self._leaves: dict[int, None] = {ROOT: None}
+        """The root, which stays, and revealed nodes without a child."""
         self.frontier = Frontier(self._leaves if eligibility == "chain" else None, self.nodes)
         self.batches: int = 0
         """Non-empty batches decided so far."""
@@ -435,16 +432,16 @@ class GrowingView(TreeView):
         nodes, leaves, best = self.nodes, self._leaves, self.best
         first = number = len(nodes)
         for parent, node in zip(parents, stored, strict=True):
-            status, score, branch = node.status, node.score, node.branch
+            status, score = node.status, node.score
             nodes.append(
                 VisibleNode(
-                    number, parent, branch, node.depth, status, score, node.error_class, False
+                    number, parent, node.branch, node.depth, status, score, node.error_class, False
                 )
             )
-            if parent == ROOT:
-                self.branches += 1
-            else:
+            if parent:
                 leaves.pop(parent, None)
+            else:
+                self.branches += 1
             leaves[number] = None
             number += 1
             if status is OK and (best is None or score > best):
@@ -458,10 +455,10 @@ class GrowingView(TreeView):
         self.nodes += fresh
         for node in fresh:
             parent = node.parent
-            if parent == ROOT:
-                self.branches += 1
-            else:
+            if parent:
                 leaves.pop(parent, None)
+            else:
+                self.branches += 1
             leaves[node.id] = None
             if node.status is OK and (best is None or node.score > best):
                 best = node.score

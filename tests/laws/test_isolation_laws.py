@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daydream.errors import PolicyError, PolicyFault
-from daydream.isolation import Seat, open_policy, replay_apart
+from daydream.isolation import Seat, SeatedPolicy, open_policy, replay_apart
 from daydream.policies.python_file import PythonFileSpec
 from daydream.policy_child import Reply, Turn
 from daydream.replay import Record, ReplayWorld, replay
@@ -110,9 +110,9 @@ def _messages(policy: RandomPolicy, sent: list[bytes]) -> Callable[[TableWorld |
     def play(world: TableWorld | ReplayWorld) -> int:
         def ask(turn: Turn) -> Reply:
             sent.append(msgspec.msgpack.encode(turn))
-            return Reply(0, list(policy.select_batch(world.view(), 6)))
+            return Reply(0, tuple(policy.select_batch(world.view(), 6)))
 
-        return solve(Seat(0, ask), world, limit=6, max_batches=30).batches
+        return solve(SeatedPolicy(Seat(0), ask), world, limit=6, max_batches=30).batches
 
     return play
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daydream.canonical import JsonValue
-from daydream.isolation import Seat, replay_apart
+from daydream.isolation import Seat, SeatedPolicy, replay_apart
 from daydream.manifests import MOST, MOST_SCORES, Archive, manifest
 from daydream.objective import Objective
 from daydream.policies.optimal_policy import GridContext, GridPlan, Question, Solving
@@ -51,9 +51,9 @@ def _told(world: World, seed: int) -> tuple[list[bytes], list[Before]]:
 
     def ask(turn: Turn) -> Reply:
         sent.append(msgspec.msgpack.encode(turn))
-        return Reply(0, list(policy.select_batch(world.view(), 6)))
+        return Reply(0, tuple(policy.select_batch(world.view(), 6)))
 
-    solve(Seat(0, ask, plans=True), world, limit=6, max_batches=20)
+    solve(SeatedPolicy(Seat(0, plans=True), ask), world, limit=6, max_batches=20)
     return sent, [world.view().before()]
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 HEADER: Final = struct.Struct("<I")
 """Number of bytes that follow."""
-PAGE: Final = struct.Struct("<I")
+PAGE: Final = struct.Struct("=I")
 """What the shared page holds: which of its tasks the child is at."""
 
 
