@@ -124,11 +124,12 @@ HOSTILE = {
         "        os.write(fd, b'\\x01\\x00\\x00\\x00\\x90')\n    except OSError:\n        pass",
         TAMPERED,
     ),
-    "forged_replies": Hostile(DRIVER + "child.Reply = lambda key, wish, *rest: [key + 1, wish]", TAMPERED),
+    "forged_replies": Hostile(
+        DRIVER + "child.Reply = lambda key, wish, *rest: [key + 1, wish]", TAMPERED
+    ),
     "many_replies": Hostile(MATES + "frame.f_locals['replies'].extend([0] * 99)", TAMPERED),
     "driver_without_checks": Hostile(
-        DRIVER + "child.WHOLE = frozenset({int, str})\nchild._huge = lambda wish: False\n"
-        "out = ['0']",
+        DRIVER + "type(view.frontier).accepts = lambda *rest: True\nout = ['0']",
         "raised|tampering",
     ),
     "patched_check": Hostile(
