@@ -62,6 +62,8 @@ def test_an_own_problem_is_woken_graded_and_built_by_the_gap_of_its_scores(
     assert len(pairs) == built["dpo"] == 4
     assert all(scores[better] - scores[worse] >= 0.1 for better, worse in pairs)
     assert ("9", "0") in pairs
+    told = daydream("build", "--per-task", "1", "--pairs-per-task", "1").out
+    assert told.startswith("1 success of 1 task and 1 contrast from 6 episodes: ")
 
 
 COPIES = {

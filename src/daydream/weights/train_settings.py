@@ -76,11 +76,15 @@ def read_settings(path: Path | None) -> TrainSettings:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{path} has no table [train] (expected one); see docs/weights.md")
     _only_known(path, table, "train", TrainSettings)
+    usual = TrainSettings()
+    whole = dict(table)
     for stage in STAGES:
-        if isinstance(table.get(stage), Mapping):
-            _only_known(path, table[stage], f"train.{stage}", StageSettings)
+        if isinstance(given := table.get(stage), Mapping):
+            _only_known(path, given, f"train.{stage}", StageSettings)
+            # What a stage does not say is as usual for that stage, not for any.
+            whole[stage] = {**msgspec.structs.asdict(getattr(usual, stage)), **given}
     try:
-        return msgspec.convert(table, TrainSettings)
+        return msgspec.convert(whole, TrainSettings)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at `$.")
         names = place.rstrip("`").split(".")

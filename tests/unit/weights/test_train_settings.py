@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from daydream.errors import ConfigError
@@ -21,6 +22,14 @@ def test_settings_are_read_and_what_is_not_given_is_usual(tmp_path: Path) -> Non
     assert read_settings(None) == TrainSettings()
     card = read_settings(_toml(tmp_path, '[train]\ndevice = "cuda"\ndtype = "bfloat16"\n'))
     assert (card.device, card.dtype) == ("cuda", "bfloat16")
+
+
+def test_a_stage_that_says_a_part_is_as_usual_for_the_rest(tmp_path: Path) -> None:
+    found = read_settings(_toml(tmp_path, "[train]\ndpo = { batch = 4 }\n[train.sft]\nbatch = 2\n"))
+    usual = TrainSettings()
+    assert found.dpo == msgspec.structs.replace(usual.dpo, batch=4)
+    assert found.sft == msgspec.structs.replace(usual.sft, batch=2)
+    assert found.dpo.learning_rate != found.sft.learning_rate
 
 
 @pytest.mark.parametrize(
