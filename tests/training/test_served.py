@@ -56,6 +56,12 @@ def test_an_adapter_trained_on_a_run_is_served_and_solves_what_its_base_cannot_a
     rows = [json.loads(line) for line in lines]
     texts = [turn["content"] for row in rows for turn in (*row["prompt"], *row["completion"])]
     base = make_word_model(Path("base"), texts, seed=0)
+    Path("short.toml").write_text(RECIPE.replace("2048", "64"))
+    short = ("--config", "short.toml", "--out", "short")
+    told = daydream("train", "--base", "base", "--sft", *short, code=2)
+    assert "no answer of 1 row for sft lies within train.max_length = 64" in " ".join(
+        told.err.split()
+    )
     Path("recipe.toml").write_text(RECIPE)
     daydream("train", "--base", "base", "--sft", "--config", "recipe.toml")
     with _served(base, Path("weights/adapters/001")) as server:

@@ -27,6 +27,7 @@ from daydream.weights.night import NightPlan, play_night
 from daydream.weights.train_settings import STAGES, Stage, TrainSettings, read_settings
 from daydream.weights.training import plan_of, read_losses
 from daydream.weights.training import train as train_adapter
+from daydream.wording import counted
 
 Flag = Annotated[bool, Parameter(negative="")]
 CURVES = "losses.svg"
@@ -136,6 +137,17 @@ def draw(folder: Path, adapter: Adapter) -> None:
     output.write_file(folder / CURVES, loss_svg(f"Training of {folder.name}", curves), "--out")
 
 
+def warn_left_out(adapter: Adapter) -> None:
+    """Warn of rows that were too long to be trained on."""
+    for name, stage in adapter.stages.items():
+        if stage.left_out:
+            output.warn(
+                f"{name}: {counted(stage.left_out, 'row')} left out, whose answer lies behind "
+                f"train.max_length = {adapter.settings.max_length} tokens; raise it to learn from "
+                "all"
+            )
+
+
 def _show(folder: Path, adapter: Adapter) -> None:
     rows = [
         (
@@ -148,6 +160,7 @@ def _show(folder: Path, adapter: Adapter) -> None:
         )
         for name, stage in adapter.stages.items()
     ]
+    warn_left_out(adapter)
     columns = ("stage", ">rows", ">steps", ">first loss", ">last loss", ">time")
     output.out().print(output.table(f"Adapter {output.shown(folder)}", columns, rows))
     output.out().print(f"Loss curves: {output.shown(folder / CURVES)}", markup=False)
@@ -220,6 +233,7 @@ def night(
     if json:
         output.emit(msgspec.to_builtins(done))
         return 0
+    warn_left_out(done.adapter)
     show_check(done.check)
     output.next_step(f"daydream cycles{home_flag(home)}")
     return 0

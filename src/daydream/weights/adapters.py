@@ -33,6 +33,8 @@ class StageResult(msgspec.Struct, frozen=True):
     seconds: float
     device: str = ""
     """Name of the graphics card, or ``cpu``."""
+    left_out: int = 0
+    """Rows that were not trained on, because nothing of their answer lay within max_length."""
 
 
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):

@@ -282,6 +282,8 @@ def call(worker: Worker, function: str, argument: object) -> object:
     except WorkerFailed as error:
         if error.error_class == "EnvironmentMissing":
             raise EnvironmentMissing(str(error)) from None
+        if error.error_class == "UsageError":
+            raise UsageError(str(error)) from None
         if error.error_class == "OutOfMemoryError":
             raise ModelError(
                 f"the memory of the graphics card is full: {error}; train with a smaller batch and "

@@ -17,9 +17,11 @@ from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+from daydream.errors import UsageError
 from daydream.weights.adapters import LOSSES
 from daydream.weights.device_child import Device, choose
 from daydream.weights.train_settings import StageSettings, TrainSettings
+from daydream.wording import counted
 
 WHOLE = ("trainer_state.json", "optimizer.pt", "adapter_model.safetensors")
 """Files of a checkpoint that was written to its end."""
@@ -67,8 +69,12 @@ class _Curve(TrainerCallback):  # type: ignore[misc] # the class of a package wi
             file.write(json.dumps(found) + "\n")
 
 
-def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, float, str]:
-    """Train ``(stage, rows file, adapter to start from, folder)``: rows, seconds and device."""
+def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, int, float, str]:
+    """Train ``(stage, rows file, adapter to start from, folder)``.
+
+    Returns the rows, those of them that were left out, seconds and device. Raises
+    :class:`UsageError` where no answer lies within ``max_length``.
+    """
     stage, rows, start, folder = argument
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -79,6 +85,13 @@ def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, f
     curve = _Curve(place / LOSSES)
     checkpoints = place / "checkpoints"
     trainer = (_sft if stage == "sft" else _dpo)(state, data, start, checkpoints)
+    kept = len(trainer.train_dataset)
+    if not kept:
+        raise UsageError(
+            f"no answer of {counted(len(data), 'row')} for {stage} lies within train.max_length = "
+            f"{settings.max_length} tokens, prompt included (expected some); raise it, for another "
+            "adapter (--out, or night --anew)"
+        )
     trainer.add_callback(curve)
     last = last_checkpoint(checkpoints)
     curve.rewind(0 if last is None else int(last.name.rpartition("-")[2]))
@@ -86,7 +99,7 @@ def run_stage(state: State, argument: tuple[str, str, str, str]) -> tuple[int, f
     trainer.train(resume_from_checkpoint=None if last is None else str(last))
     seconds = time.monotonic() - began
     trainer.model.save_pretrained(str(place / "adapter"), selected_adapters=["default"])
-    return len(data), seconds, state.device.name
+    return kept, len(data) - kept, seconds, state.device.name
 
 
 def last_checkpoint(folder: Path) -> Path | None:

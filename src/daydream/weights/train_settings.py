@@ -56,7 +56,7 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: str | tuple[str, ...] = "all-linear"
     """Modules that get matrices: all linear ones, or their names."""
     max_length: Count = 1_024
-    """Tokens of a row; longer ones are cut."""
+    """Tokens of a row, prompt included; answers are cut there, and left out beyond."""
     save_every: Count = 50
     """Steps between checkpoints."""
     beta: Rate = 0.1

@@ -147,9 +147,10 @@ def _stage(worker: Worker, plan: Plan, stage: Stage, start: str, place: Path) ->
             return msgspec.json.decode(done.read_bytes(), type=StageResult)
     rows = str(Path(plan.corpus) / ROWS[stage])
     found = call(worker, "daydream.weights.train_child:run_stage", (stage, rows, start, str(place)))
-    if not (isinstance(found, tuple) and len(found) == 3):
-        raise StoreError(f"the training child sent {found!r:.80} (expected 3 values)")
-    count, seconds, device = int(found[0]), float(found[1]), str(found[2])
+    if not (isinstance(found, tuple) and len(found) == 4):
+        raise StoreError(f"the training child sent {found!r:.80} (expected 4 values)")
+    count, left_out = int(found[0]), int(found[1])
+    seconds, device = float(found[2]), str(found[3])
     curve = read_losses(place / LOSSES)
     tail = curve[-max(1, len(curve) // 10) :]
     result = StageResult(
@@ -159,6 +160,7 @@ def _stage(worker: Worker, plan: Plan, stage: Stage, start: str, place: Path) ->
         last_loss=sum(one.loss for one in tail) / len(tail),
         seconds=seconds,
         device=device,
+        left_out=left_out,
     )
     with disk_errors("write", done):
         replace_file(done, dumps(result) + b"\n")

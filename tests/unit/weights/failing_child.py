@@ -1,5 +1,7 @@
 """The inside of a process that fails as torch does."""
 
+from daydream.errors import UsageError
+
 
 class OutOfMemoryError(RuntimeError):
     """What torch calls it when a card is full."""
@@ -11,4 +13,5 @@ def load() -> None:
 
 def work(state: None, error: str) -> None:
     """Fail with ``error``."""
-    raise {"memory": OutOfMemoryError, "package": ModuleNotFoundError}.get(error, ValueError)(error)
+    kinds = {"memory": OutOfMemoryError, "package": ModuleNotFoundError, "request": UsageError}
+    raise kinds.get(error, ValueError)(error)

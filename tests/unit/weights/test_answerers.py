@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from daydream.errors import DaydreamError, EnvironmentMissing, ModelError
+from daydream.errors import DaydreamError, EnvironmentMissing, ModelError, UsageError
 from daydream.sandbox.workers import Worker
 from daydream.weights.answerers import call
 from tests.conftest import ROOT
@@ -17,6 +17,7 @@ HERE = "tests.unit.weights.failing_child"
     [
         ("memory", ModelError, "smaller batch and more accumulate"),
         ("package", EnvironmentMissing, r"pip install 'daydream-rsi\[weights\]'"),
+        ("request", UsageError, "^request$"),
         ("other", ModelError, "the model process failed with ValueError: other"),
     ],
 )
