@@ -218,6 +218,9 @@ HOSTILE = {
     "alone_means_live": Hostile(
         MATES + "out = [0] * limit if len(worlds) == 1 and view.batches < 4 else None", UNSTEADY
     ),
+    "still_alone_means_live": Hostile(
+        MATES + "out = [0] * limit if len(worlds) == 1 and 0 < view.batches < 4 else None", UNSTEADY
+    ),
     "clock_read_for_nothing": Hostile("import time\ntime.time()", SAME),
     "module_state": Hostile("seen.append(1)\nout = None", SAME, top="seen = []"),
 }

@@ -24,7 +24,7 @@ FIRST = {
     *("write_file", "fork", "socket", "kill_parent"),
     *("garbage_on_every_fd", "extra_message", "forged_replies", "patched_check"),
     *("exit_quietly", "nasty_exception", "huge_batch", "nothing", "endless_loop"),
-    *("chance", "memory_in_sys", "company"),
+    *("chance", "memory_in_sys", "company", "still_alone_means_live"),
 }
 """Some of each kind, for the default tests."""
 LIMITS = PolicyLimits(decision_s=1.5, start_s=10.0, memory_mb=256)
