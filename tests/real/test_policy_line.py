@@ -1,6 +1,7 @@
 """The policy line through the command line: search, resume, compare, dream, replay, show."""
 
 import json
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -25,6 +26,15 @@ def test_a_run_reproduces_the_worked_example() -> None:
     world = selection["chosen"]["worlds"][0]
     assert (world["attempts"], world["batches"], world["parallelism"]) == (16, 4, 4.0)
     assert (world["cost"], world["bonus"]) == (pytest.approx(0.032), pytest.approx(0.02))
+
+
+def test_what_is_useful_next_can_be_copied_line_by_line() -> None:
+    name = "a-run-with-a-name-" + "so-long-" * 12
+    said = daydream("run", "branch-world", "--rounds", "1", "--out", name).err
+    show, resume = said[said.index("Next: ") + 6 :].splitlines()
+    assert shlex.split(show) == ["daydream", "show", name, "tree"]
+    assert shlex.split(resume) == ["daydream", "resume", name, "--rounds", "N"]
+    daydream(*shlex.split(show)[1:])
 
 
 def test_compare_prints_the_figures_of_the_first_implementation() -> None:

@@ -35,7 +35,9 @@ def error(problem: DaydreamError, *, as_json: bool) -> None:
         emit({"event": "error", "error": type(problem).__name__, "message": str(problem)})
     line = Text("daydream: ", style="bold red")
     line.append(str(problem), style="not bold default")
-    err().print(line)
+    console = err()
+    # A person's window folds the line at words; a file or a pipe gets it whole.
+    console.print(line, soft_wrap=not console.is_terminal)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -84,8 +86,9 @@ def warn(text: str) -> None:
 
 
 def next_step(*commands: str) -> None:
-    """End a command by naming what is useful next."""
-    err().print(Text("Next: " + " | ".join(commands), style="dim"))
+    """End a command by naming what is useful next, a command a line, so that each can be copied."""
+    lines = "\n      ".join(commands)
+    err().print(Text(f"Next: {lines}", style="dim"), soft_wrap=True)
 
 
 def write_file(path: Path, text: str, flag: str) -> None:
