@@ -7,9 +7,11 @@ import json
 import re
 import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.real.loopback import Server, asked
 
 TOKEN = "ghp_planted_0123456789"
 BOT = "helper[bot]"
@@ -103,14 +105,12 @@ class GitHubServer:
                 outer._handle(self, None)
 
             def do_POST(self) -> None:
-                length = int(self.headers["content-length"])
-                outer._handle(self, json.loads(self.rfile.read(length)))
+                outer._handle(self, asked(self))
 
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     def __enter__(self) -> "GitHubServer":

@@ -1,18 +1,30 @@
 """A server on this machine for as long as a test needs it."""
 
+import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
+    """One whose clients may be killed."""
+
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Tell of faults of ours alone: a client that was killed leaves a broken connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type] # passed on
+
+
+def asked(handler: BaseHTTPRequestHandler) -> Any:
+    """Return the JSON of a request; raises ``ConnectionError`` where the client ended meanwhile."""
+    size = handler.headers["content-length"]
+    data = handler.rfile.read(int(size or 0))
+    if size is None or len(data) < int(size):
+        raise ConnectionError("the client ended while it asked")
+    return json.loads(data)
 
 
 class LoopbackServer:
@@ -37,7 +49,7 @@ class LoopbackServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing."""
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, cast
 from daydream.canonical import JsonValue
 from daydream.llm.base import Message, Request
 from daydream.llm.fake import FakeModel
-from tests.real.loopback import LoopbackServer
+from tests.real.loopback import LoopbackServer, asked
 
 Fault = Literal[
     "ok", "429", "500", "silent", "cut", "broken", "empty", "slow", "hold", "useless", "quota"
@@ -73,7 +73,7 @@ class ModelServer(LoopbackServer):
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
         """Take one request."""
-        body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+        body = asked(handler)
         with self._guard:
             number, self._count = self._count, self._count + 1
         plan = self._plan

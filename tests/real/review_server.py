@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from daydream.canonical import JsonValue
 from daydream.llm.base import Message, Request, ToolCall
 from daydream.review.backends.offline import OfflineReviewer
-from tests.real.loopback import LoopbackServer
+from tests.real.loopback import LoopbackServer, asked
 
 Fault = Literal["ok", "hold", "500", "useless", "broken", "refused"]
 Said = tuple[str, Sequence[tuple[str, Mapping[str, str]]]]
@@ -72,7 +72,7 @@ class ReviewServer(LoopbackServer):
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
         """Take one request."""
-        body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+        body = asked(handler)
         found = PHASE.match(body["messages"][0]["content"])
         phase = found[1] if found else ""
         with self._guard:
