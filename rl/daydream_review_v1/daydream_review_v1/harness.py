@@ -24,7 +24,13 @@ from daydream_review_v1.backends import (
     Wiring,
     wiring,
 )
-from daydream_review_v1.places import IMAGE_PRISTINE, IMAGE_SCRATCH, Places, make_local
+from daydream_review_v1.places import (
+    IMAGE_PRISTINE,
+    IMAGE_REPO,
+    IMAGE_SCRATCH,
+    Places,
+    make_local,
+)
 from daydream_review_v1.repository import GitError
 from daydream_review_v1.shell import Shell
 from daydream_review_v1.task import ReviewData
@@ -41,7 +47,7 @@ class ReviewHarnessConfig(vf.HarnessConfig):
     fanout_concurrency: int = Field(4, ge=1)
     """Model calls of one rollout at a time."""
     home: str = "/rollout"
-    repo_path: str = "/work/repo"
+    repo_path: str = IMAGE_REPO
     """The checkout in the image; on the subprocess runtime the repository to take copies of."""
     archive_root: str = "/rollout/archive"
     extra_args: list[str] = []
